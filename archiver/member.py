@@ -1,0 +1,44 @@
+"""One file inside an archive that is still to be written."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["MANIFEST_NAME", "META_FOLDER", "RECORD_NAME", "Member", "member_order"]
+
+META_FOLDER = "MAR-INF"
+MANIFEST_NAME = f"{META_FOLDER}/MANIFEST.json"
+RECORD_NAME = f"{META_FOLDER}/RECORD"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A name in the archive, and the file or bytes that become its contents.
+
+    `name` has `/` between folders. `size` is in bytes, as found when the archive was planned.
+    `origin` says in words which flag, key or rule brought the member in.
+    """
+
+    name: str
+    source: Path | bytes = field(repr=False)
+    size: int
+    origin: str
+
+    @property
+    def place(self) -> str:
+        """Return in words where the contents come from."""
+        return str(self.source) if isinstance(self.source, Path) else "made by makemar"
+
+    def open(self) -> BinaryIO:
+        """Open the contents for reading; raises OSError if the file cannot be opened."""
+        if isinstance(self.source, Path):
+            return self.source.open("rb", buffering=0)
+        return io.BytesIO(self.source)
+
+
+def member_order(name: str) -> tuple[bool, str]:
+    """Return the sort key of a member's name: `MAR-INF` first, then by code point."""
+    return (not name.startswith(f"{META_FOLDER}/"), name)
