@@ -1,1 +1,39 @@
-"""handlers."""
+"""What runs inside TorchServe's worker: the base class, the families, and what a request is.
+
+This package is vendored into every archive. It needs torch and the standard library; families
+that decode pictures need Pillow and numpy. It keeps to Python 3.9 and torch 2.4.
+"""
+
+from makemar.handlers.base import BaseHandler
+from makemar.handlers.errors import (
+    BadRequestError,
+    LoadError,
+    ModelError,
+    OutOfMemoryError,
+    PayloadTooLargeError,
+    ReplyError,
+    RequestError,
+    UnsupportedTypeError,
+)
+from makemar.handlers.image_classifier import ImageClassifier, ImageClassifierSettings
+from makemar.handlers.reply import Reply
+from makemar.handlers.request import Request, Samples
+from makemar.handlers.settings import HandlerSettings
+
+__all__ = [
+    "BadRequestError",
+    "BaseHandler",
+    "HandlerSettings",
+    "ImageClassifier",
+    "ImageClassifierSettings",
+    "LoadError",
+    "ModelError",
+    "OutOfMemoryError",
+    "PayloadTooLargeError",
+    "Reply",
+    "ReplyError",
+    "Request",
+    "RequestError",
+    "Samples",
+    "UnsupportedTypeError",
+]

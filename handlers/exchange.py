@@ -1,0 +1,85 @@
+"""TorchServe's context, narrowed to what a batch needs: who asked, and where answers go.
+
+The context counts requests from 0 within the batch it was made for. When only some of the rows
+run (a bisection), a handler must still find request i of *its* rows at index i; `part` gives it
+such a view, whose headers and statuses land on the right requests.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from makemar.handlers.reply import Reply, reason_phrase
+from makemar.handlers.request import Request
+
+__all__ = ["part", "read_requests", "send", "take_reply"]
+
+
+def read_requests(rows: Sequence[Mapping[str, object]], context: Any) -> list[Request]:
+    """Pair each row with its request id and headers."""
+    return [
+        Request(
+            row,
+            index=index,
+            request_id=context.get_request_id(index),
+            headers=context.get_all_request_header(index),
+        )
+        for index, row in enumerate(rows)
+    ]
+
+
+def part(context: Any, indices: Sequence[int]) -> Any:
+    """Return a context for these requests alone, numbered from 0.
+
+    Fewer requests than the batch has are run again after a failure: what the failed run had set
+    for them is forgotten.
+    """
+    view = copy.copy(context)
+    view.request_ids = {new: context.get_request_id(old) for new, old in enumerate(indices)}
+    view.request_processor = [context.request_processor[old] for old in indices]
+    if len(indices) < len(context.request_processor):
+        for new in range(len(indices)):
+            _forget(view, new)
+    return view
+
+
+def take_reply(value: object, context: Any, index: int) -> Reply:
+    """Join a handler's result with the status and headers that it set through the context.
+
+    The context is left clean, so that nothing unchecked stays behind in it. Where both say
+    something, the `Reply` wins.
+    """
+    status, _ = context.get_response_status(index)
+    headers = dict(context.get_response_headers(index))
+    _forget(context, index)
+    reply = value if isinstance(value, Reply) else Reply(value)
+    named = next((k for k in headers if str(k).lower() == "content-type"), None)
+    content_type = headers.pop(named) if named is not None else None
+    return Reply(
+        reply.body,
+        status=status if reply.status == 200 and status is not None else reply.status,
+        content_type=reply.content_type or content_type,
+        headers={**headers, **reply.headers},
+    )
+
+
+def send(reply: Reply, context: Any, index: int) -> bytes:
+    """Set status, content type and headers of one request; return its body.
+
+    `reply` comes from `render` or `error_reply`, so all of it is known to be sendable.
+    """
+    if not isinstance(reply.body, bytes):
+        raise TypeError(f"reply {index} was not rendered: its body is {type(reply.body).__name__}")
+    context.set_response_status(reply.status, reason_phrase(reply.status), index)
+    if reply.content_type:
+        context.set_response_content_type(index, reply.content_type)
+    for name, value in reply.headers.items():
+        context.set_response_header(index, name, value)
+    return reply.body
+
+
+def _forget(context: Any, index: int) -> None:
+    context.set_response_status(200, "", index)
+    context.get_response_headers(index).clear()

@@ -1,0 +1,76 @@
+"""Pictures to model input with Pillow and numpy: the classic resize, crop, scale and normalise.
+
+Each step gives bit for bit what torchvision's Resize, CenterCrop, ToTensor and Normalize give for
+the same Pillow picture, without torchvision.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
+
+__all__ = ["center_crop", "normalize", "read_image", "resize"]
+
+
+def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
+    """Decode PNG, JPEG, … to an RGB picture.
+
+    Raises `BadRequestError` when the bytes are not a whole picture and `PayloadTooLargeError`
+    when it has more than `max_pixels`, which is checked before any pixel is decoded.
+    """
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns at a limit of its own; ours below is the one that counts.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            picture = Image.open(io.BytesIO(data))
+            width, height = picture.size
+            if width * height > max_pixels:
+                raise PayloadTooLargeError(
+                    f"the picture has {width} x {height} pixels, the limit is {max_pixels}"
+                )
+            return picture.convert("RGB")
+    except UnidentifiedImageError as error:
+        raise BadRequestError(f"the {len(data)} bytes sent are not a picture") from error
+    except Image.DecompressionBombError as error:
+        raise PayloadTooLargeError("the picture has too many pixels") from error
+    except (OSError, SyntaxError, ValueError) as error:
+        raise BadRequestError(f"the picture cannot be decoded: {error}") from error
+
+
+def resize(picture: Image.Image, size: int) -> Image.Image:
+    """Scale the shorter edge to `size` pixels, keeping the aspect ratio (bilinear)."""
+    width, height = picture.size
+    if width <= height:
+        target = (size, int(size * height / width))
+    else:
+        target = (int(size * width / height), size)
+    return (
+        picture if target == (width, height) else picture.resize(target, Image.Resampling.BILINEAR)
+    )
+
+
+def center_crop(picture: Image.Image, size: int) -> Image.Image:
+    """Cut a size x size square out of the middle; smaller pictures are padded with black."""
+    width, height = picture.size
+    left, top = round((width - size) / 2), round((height - size) / 2)
+    return picture.crop((left, top, left + size, top + size))
+
+
+def normalize(
+    picture: Image.Image, mean: Sequence[float], std: Sequence[float]
+) -> np.ndarray[tuple[int, int, int], np.dtype[np.float32]]:
+    """Turn an RGB picture into float32 of shape (3, height, width): (value / 255 - mean) / std."""
+    pixels = np.asarray(picture)
+    # A byte has 256 values, so each channel's arithmetic is done once and then looked up.
+    levels = np.arange(256, dtype=np.float32) / np.float32(255)
+    out = np.empty((3, *pixels.shape[:2]), dtype=np.float32)
+    for channel in range(3):
+        table = (levels - np.float32(mean[channel])) / np.float32(std[channel])
+        np.take(table, pixels[..., channel], out=out[channel])
+    return out

@@ -1,0 +1,56 @@
+"""Bisection: run many items as one, and when that fails find out which of them is to blame.
+
+With one poisonous item among n, at most 1 + 2·log2(n) runs are made: 11 for 32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Callable, TypeVar
+
+__all__ = ["CAUGHT", "Failed", "isolate"]
+
+# Whatever user code raises costs one request, never the worker: sys.exit() in a handler too.
+CAUGHT = (Exception, SystemExit)
+
+Item = TypeVar("Item")
+Output = TypeVar("Output")
+
+
+class Failed:
+    """The outcome of an item whose run raised `error` even when it was alone.
+
+    `stage` says where: `decode`, `model` or `encode`.
+    """
+
+    def __init__(self, error: BaseException, *, stage: str = "model") -> None:
+        self.error = error
+        self.stage = stage
+
+    def __repr__(self) -> str:
+        return f"Failed({self.error!r}, stage={self.stage!r})"
+
+
+def isolate(
+    items: Sequence[Item], run: Callable[[Sequence[Item]], Sequence[Output]]
+) -> list[Output | Failed]:
+    """Return one outcome per item, in order: what `run` gave for it, or why it failed.
+
+    `run` takes a part of `items` and returns as many outputs; it is called again on halves of
+    whatever part it failed on, so it must be safe to repeat.
+    """
+    outcomes: list[Output | Failed] = [None] * len(items)  # type: ignore[list-item]
+    pending = [(0, len(items))] if items else []
+    while pending:
+        start, stop = pending.pop()
+        try:
+            outputs = run(items[start:stop])
+        except CAUGHT as error:
+            if stop - start == 1:
+                outcomes[start] = Failed(error)
+            else:
+                middle = (start + stop) // 2
+                pending += [(middle, stop), (start, middle)]
+        else:
+            outcomes[start:stop] = outputs
+    return outcomes

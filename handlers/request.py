@@ -1,0 +1,96 @@
+"""One request: a row of the list that TorchServe hands to a handler, with its headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Union
+
+from makemar.handlers.errors import BadRequestError
+
+__all__ = ["Request", "Samples"]
+
+Payload = Union[bytes, str, object]
+
+
+class Samples(list[Any]):
+    """Several samples carried by one request; `decode` returns it instead of a single sample."""
+
+
+class Request:
+    """One client's call: its fields, its headers (names in any case) and its id.
+
+    TorchServe 0.12 gives a row per request: `body` (or `data`) for a plain body, one key per field
+    for a form. JSON bodies arrive parsed, text as `str`, everything else as `bytearray`.
+    """
+
+    def __init__(
+        self,
+        row: Mapping[str, object],
+        *,
+        index: int = 0,
+        request_id: str | None = None,
+        headers: Mapping[str, object] | None = None,
+    ) -> None:
+        self.row = row
+        self.index = index
+        self.id = request_id
+        # TorchServe mixes real headers (strings) with one dict per form field.
+        given = headers or {}
+        self.headers = {k.lower(): v for k, v in given.items() if isinstance(v, str)}
+        self._parts = {k: v for k, v in given.items() if isinstance(v, Mapping)}
+
+    def __repr__(self) -> str:
+        # Payloads and headers may hold secrets; neither belongs in a log.
+        return f"Request(index={self.index}, id={self.id!r}, fields={sorted(self.row)})"
+
+    @property
+    def explain(self) -> bool:
+        """Tell whether the client asked for an explanation; TorchServe sets this header itself."""
+        return self.headers.get("explain") == "True"
+
+    def content_type(self, field: str = "body") -> str:
+        """Return the media type of a field in lower case without parameters, or ''."""
+        part = self._parts.get(field, {}).get("content-type")
+        text = part if isinstance(part, str) else ""
+        if not text and field in ("body", "data"):
+            text = self.headers.get("content-type", "")
+        return text.partition(";")[0].strip().lower()
+
+    def payload(self) -> Payload:
+        """Return what the client sent: the body, the form field `data`, or the only field.
+
+        Raises `BadRequestError` when nothing arrived or when several fields leave it open.
+        """
+        for name in ("body", "data"):
+            if name in self.row:
+                return self._value(name)
+        if len(self.row) == 1:
+            return self._value(next(iter(self.row)))
+        raise BadRequestError(self._why_no_payload())
+
+    def field(self, name: str) -> Payload:
+        """Return one named form field.
+
+        Raises `BadRequestError` that names the fields that did arrive.
+        """
+        if name not in self.row:
+            there = ", ".join(sorted(self.row)) or "none"
+            raise BadRequestError(f"field {name!r} is missing (fields sent: {there})")
+        return self._value(name)
+
+    def _value(self, name: str) -> Payload:
+        value = self.row[name]
+        return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
+    def _why_no_payload(self) -> str:
+        if self.row:
+            return (
+                f"the form has the fields {', '.join(sorted(self.row))}; "
+                "name the input 'data' or send it as the body"
+            )
+        if self.content_type() == "application/x-www-form-urlencoded":
+            return (
+                "the body was sent as a form and was lost on the way; curl -d does this: "
+                "add -H 'Content-Type: application/json'"
+            )
+        return "the request has no body"

@@ -1,0 +1,82 @@
+"""The `handler:` section of model-config.yaml, as a checked dataclass.
+
+A handler class names its settings type; a subclass may extend it with fields of its own. Keys
+that no field knows are refused with the nearest one that exists.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import (
+    Any,
+    Optional,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from makemar.handlers.errors import LoadError
+
+__all__ = ["HandlerSettings", "read_settings"]
+
+# TorchServe's own handlers read these keys of the same section; they are not ours to refuse.
+_FOREIGN_KEYS = frozenset({"profile"})
+
+
+@dataclasses.dataclass(frozen=True)
+class HandlerSettings:
+    """What every handler can be told.
+
+    `device`: `cpu`, `cuda`, `cuda:1` …; without it the device that TorchServe assigned.
+    `max_response_bytes`: largest reply body; keep it at or below `max_response_size` of the
+    server, which kills the worker for a larger one (default: the server's own, 6,553,500).
+    """
+
+    device: Optional[str] = None  # noqa: UP045  (read at run time, on Python 3.9 too)
+    max_response_bytes: int = 6_553_500
+
+
+Settings = TypeVar("Settings", bound=HandlerSettings)
+
+
+def read_settings(kind: type[Settings], config: Mapping[str, Any]) -> Settings:
+    """Read the `handler:` section of `config` into `kind`.
+
+    Raises `LoadError` for an unknown key (with the nearest known one) or a value of another type.
+    """
+    section = config.get("handler") or {}
+    if not isinstance(section, Mapping):
+        raise LoadError(f"model-config.yaml: handler is {section!r}, not a mapping of settings")
+    types = get_type_hints(kind)
+    values = {}
+    for key, value in section.items():
+        if key in _FOREIGN_KEYS and key not in types:
+            continue
+        if key not in types:
+            near = difflib.get_close_matches(str(key), types, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(types))}"
+            raise LoadError(f"model-config.yaml: handler.{key} is not a setting; {hint}")
+        values[key] = _value(key, value, types[key])
+    return kind(**values)
+
+
+def _value(key: str, value: Any, kind: Any) -> Any:
+    """Check one YAML value against a field's type; lists become tuples, integers may be floats."""
+    if get_origin(kind) is Union:
+        if value is None:
+            return None
+        kind = next(arg for arg in get_args(kind) if arg is not type(None))
+    if get_origin(kind) is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise LoadError(f"model-config.yaml: handler.{key} is {value!r}, not a list")
+        return tuple(_value(key, item, get_args(kind)[0]) for item in value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    # bool is an int to Python, but `device: true` or `top_k: yes` is a slip.
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise LoadError(f"model-config.yaml: handler.{key} is {value!r}, not {kind.__name__}")
+    return value
