@@ -2,17 +2,24 @@
 
 from makemar.archiver.archive_format import ArchiveFormat
 from makemar.archiver.manifest import Manifest, format_manifest, parse_manifest
+from makemar.archiver.mar_toml import format_spec, parse_spec, read_spec
 from makemar.archiver.member import Member
+from makemar.archiver.plan import ArchivePlan, plan_archive
 from makemar.archiver.spec import ArchiveSpec, Include, parse_include, split_extra_files
 
 __all__ = [
     "ArchiveFormat",
+    "ArchivePlan",
     "ArchiveSpec",
     "Include",
     "Manifest",
     "Member",
     "format_manifest",
+    "format_spec",
     "parse_include",
     "parse_manifest",
+    "parse_spec",
+    "plan_archive",
+    "read_spec",
     "split_extra_files",
 ]

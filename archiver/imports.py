@@ -1,0 +1,104 @@
+"""The import statements of a Python file, told from its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Import", "list_imports", "list_star_names"]
+
+_CATCHES_IMPORT_ERROR = frozenset(
+    {"BaseException", "Exception", "ImportError", "ModuleNotFoundError"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """One module that a file asks for.
+
+    `level` counts the leading dots. `names` are what `from module import ...` takes: attributes or
+    submodules. A `guarded` import stands in a `try` that survives its failure.
+    """
+
+    module: str
+    level: int = 0
+    names: tuple[str, ...] = ()
+    line: int
+    guarded: bool = False
+
+
+def list_imports(tree: ast.Module) -> tuple[Import, ...]:
+    """Return every import of a file, those inside functions too, in the order of the file.
+
+    `import_module("name")` and `__import__("name")` with a literal count; a block under
+    `if TYPE_CHECKING:` never runs and does not.
+    """
+    return tuple(_walk(tree, guarded=False))
+
+
+def list_star_names(tree: ast.Module) -> tuple[str, ...]:
+    """Return the texts of a literal `__all__`, which `from package import *` would import."""
+    for node in tree.body:
+        if (
+            isinstance(node, ast.Assign)
+            and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+            and isinstance(node.value, (ast.List, ast.Tuple))
+        ):
+            values = [item.value for item in node.value.elts if isinstance(item, ast.Constant)]
+            return tuple(value for value in values if isinstance(value, str))
+    return ()
+
+
+def _walk(node: ast.AST, *, guarded: bool) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield Import(module=alias.name, line=node.lineno, guarded=guarded)
+    elif isinstance(node, ast.ImportFrom):
+        names = tuple(alias.name for alias in node.names)
+        yield Import(
+            module=node.module or "",
+            level=node.level,
+            names=names,
+            line=node.lineno,
+            guarded=guarded,
+        )
+    elif isinstance(node, ast.Try) and any(map(_catches, node.handlers)):
+        for child in node.body:
+            yield from _walk(child, guarded=True)
+        for rest in (*node.handlers, *node.orelse, *node.finalbody):
+            yield from _walk(rest, guarded=guarded)
+    elif isinstance(node, ast.If) and _is_type_checking(node.test):
+        for child in node.orelse:
+            yield from _walk(child, guarded=guarded)
+    else:
+        if isinstance(node, ast.Call) and (name := _imported_by_call(node)):
+            yield Import(module=name, line=node.lineno, guarded=guarded)
+        for part in ast.iter_child_nodes(node):
+            yield from _walk(part, guarded=guarded)
+
+
+def _catches(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(_last_name(t) in _CATCHES_IMPORT_ERROR for t in types)
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return _last_name(test) == "TYPE_CHECKING"
+
+
+def _imported_by_call(call: ast.Call) -> str:
+    if _last_name(call.func) not in ("import_module", "__import__") or not call.args:
+        return ""
+    first = call.args[0]
+    literal = first.value if isinstance(first, ast.Constant) else ""
+    # A leading dot needs the `package` argument, which is seldom a literal.
+    return literal if isinstance(literal, str) and not literal.startswith(".") else ""
+
+
+def _last_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,48 @@
+"""The model's configuration file, as far as a broken one breaks the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from makemar.errors import Finding, Severity
+
+__all__ = ["check_config_file"]
+
+
+def check_config_file(path: Path) -> tuple[Finding, ...]:
+    """Return what is wrong with a `model-config.yaml` as a document.
+
+    TorchServe 0.12: an empty one kills the server at start and answers 500 to a registration; a
+    list or a key that is no text as well; broken YAML is passed over until the worker fails.
+    Raises OSError if the file cannot be read.
+    """
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_bytes())
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+        line = None if mark is None else mark.line + 1
+        return (_error("config-syntax", f"not valid YAML: {reason}", path, line),)
+    if document is None:
+        return (_error("config-empty", "no key in it, and an empty one kills the server", path),)
+    if not isinstance(document, dict):
+        kind = type(document).__name__
+        return (_error("config-mapping", f"a {kind} where TorchServe wants keys", path),)
+    return tuple(
+        _error("config-key", f"key {key!r} is a {type(key).__name__}, not a text", path)
+        for key in document
+        if not isinstance(key, str)
+    )
+
+
+def _error(code: str, message: str, path: Path, line: int | None = None) -> Finding:
+    return Finding(
+        code=code,
+        severity=Severity.ERROR,
+        message=message,
+        fix="write `key: value` lines, such as `minWorkers: 1`",
+        path=path,
+        line=line,
+    )

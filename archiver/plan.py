@@ -1,0 +1,151 @@
+"""What an archive will hold, and all that is wrong with it, before a byte is written."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import makemar
+from makemar.archiver.build_time import find_build_time
+from makemar.archiver.entry import check_handler_file, check_model_file
+from makemar.archiver.handler import Handler, resolve_handler
+from makemar.archiver.manifest import Manifest, format_manifest, format_time
+from makemar.archiver.member import MANIFEST_NAME, Member, member_order
+from makemar.archiver.model_config import check_config_file
+from makemar.archiver.names import check_identity, check_member_names, settle_members
+from makemar.archiver.selection import select_members
+from makemar.archiver.spec import ArchiveSpec
+from makemar.archiver.syntax import parse_python
+from makemar.archiver.trace import Trace, trace_imports
+from makemar.archiver.vendored import list_vendored
+from makemar.errors import ArchiveError, Finding, Severity
+
+__all__ = ["ArchivePlan", "plan_archive"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchivePlan:
+    """A sorted list of members, the manifest among them, and every finding.
+
+    `MAR-INF/RECORD` is not in it: its lines are known once the members have been read.
+    """
+
+    members: tuple[Member, ...]
+    manifest: Manifest
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Return the findings that keep the archive from being written."""
+        return tuple(f for f in self.findings if f.severity is Severity.ERROR)
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all members together."""
+        return sum(member.size for member in self.members)
+
+
+def plan_archive(spec: ArchiveSpec) -> ArchivePlan:
+    """Choose an archive's members and check them; nothing is written and no code is run.
+
+    What is wrong with the inputs is in the plan's findings, all at once. Raises ArchiveError if
+    makemar itself cannot be vendored, a file cannot be read, or `SOURCE_DATE_EPOCH` is no number.
+    """
+    try:
+        return _plan(spec)
+    except OSError as error:
+        place = error.filename or spec.base
+        raise ArchiveError(
+            f"{place}: {error.strerror or error}; make it readable or leave it out",
+            path=Path(str(place)),
+        ) from error
+
+
+def _plan(spec: ArchiveSpec) -> ArchivePlan:
+    handler, refusal = _resolve(spec)
+    chosen = [refusal, *select_members(spec, handler)]
+    named = [found for found in chosen if isinstance(found, Member)]
+    findings = [found for found in chosen if isinstance(found, Finding)]
+    findings += check_identity(spec, handler)
+    findings += _check_files(spec, handler, named)
+    trace = _trace(spec, handler, named)
+    vendored = list_vendored() if spec.vendor and spec.runtime != "LSP" else ()
+    members, clashes = settle_members([*named, *trace.members, *vendored])
+    findings += [*trace.findings, *clashes, *check_member_names(members, handler)]
+    manifest = _make_manifest(spec, handler)
+    members = tuple(
+        sorted((_manifest_member(manifest), *members), key=lambda m: member_order(m.name))
+    )
+    return ArchivePlan(members=members, manifest=manifest, findings=tuple(dict.fromkeys(findings)))
+
+
+def _resolve(spec: ArchiveSpec) -> tuple[Handler | None, Finding | None]:
+    try:
+        return resolve_handler(spec.handler, spec.runtime), None
+    except ArchiveError as error:
+        finding = Finding(code="handler", severity=Severity.ERROR, message=str(error))
+        return None, finding
+
+
+def _code_files(
+    spec: ArchiveSpec, handler: Handler | None, named: list[Member]
+) -> Mapping[str, Path]:
+    """Return the members that TorchServe imports by itself: the handler and the model file."""
+    wanted = {spec.model_file.name} if spec.model_file is not None else set()
+    if handler is not None and handler.file is not None and handler.python:
+        wanted.add(handler.file.name)
+    files: dict[str, Path] = {}
+    for member in named:
+        if member.name in wanted and isinstance(member.source, Path):
+            files.setdefault(member.name, member.source)
+    return files
+
+
+def _check_files(
+    spec: ArchiveSpec, handler: Handler | None, named: list[Member]
+) -> Iterator[Finding]:
+    files = _code_files(spec, handler, named)
+    for name, path in files.items():
+        tree = parse_python(path)
+        if not isinstance(tree, ast.Module):
+            yield tree
+        elif handler is not None and handler.file is not None and name == handler.file.name:
+            yield from check_handler_file(tree, path, handler.function)
+        elif handler is not None and handler.file is None:
+            yield from check_model_file(tree, path)
+    if spec.config_file is not None and (config := spec.base / spec.config_file).is_file():
+        yield from check_config_file(config)
+
+
+def _trace(spec: ArchiveSpec, handler: Handler | None, named: list[Member]) -> Trace:
+    provided = {m.name: m.source for m in reversed(named) if isinstance(m.source, Path)}
+    starts = _code_files(spec, handler, named)
+    roots = [path.parent for path in starts.values()]
+    return trace_imports(starts, [*roots, spec.base], provided)
+
+
+def _make_manifest(spec: ArchiveSpec, handler: Handler | None) -> Manifest:
+    return Manifest(
+        model_name=spec.model_name,
+        model_version=spec.version,
+        description=spec.description,
+        handler=spec.handler if handler is None else handler.entry,
+        serialized_file=_name(spec.serialized_file),
+        model_file=_name(spec.model_file),
+        requirements_file=_name(spec.requirements_file),
+        config_file=_name(spec.config_file),
+        runtime=spec.runtime,
+        created_on=format_time(find_build_time()),
+        archiver_version=makemar.__version__,
+    )
+
+
+def _name(path: Path | None) -> str | None:
+    return None if path is None else path.name
+
+
+def _manifest_member(manifest: Manifest) -> Member:
+    contents = format_manifest(manifest).encode()
+    return Member(name=MANIFEST_NAME, source=contents, size=len(contents), origin="the manifest")

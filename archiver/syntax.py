@@ -1,0 +1,39 @@
+"""Python files read as syntax trees: parsed, never run."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from pathlib import Path
+
+from makemar.errors import Finding, Severity
+
+__all__ = ["parse_python"]
+
+
+def parse_python(path: Path) -> ast.Module | Finding:
+    """Parse a file, or return the finding that says in which line it is broken.
+
+    Raises OSError if the file cannot be read.
+    """
+    source = path.read_bytes()
+    try:
+        with warnings.catch_warnings():
+            # A doubtful escape is the author's business; it breaks no load.
+            warnings.simplefilter("ignore")
+            return ast.parse(source, filename=str(path))
+    except SyntaxError as error:
+        return _broken(path, error.msg, error.lineno)
+    except (ValueError, RecursionError, MemoryError) as error:
+        return _broken(path, str(error) or type(error).__name__, None)
+
+
+def _broken(path: Path, message: str, line: int | None) -> Finding:
+    return Finding(
+        code="syntax-error",
+        severity=Severity.ERROR,
+        message=f"not valid Python: {message}",
+        fix="the worker could not import it; correct that line",
+        path=path,
+        line=line or None,
+    )
