@@ -38,7 +38,9 @@ def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
     except UnidentifiedImageError as error:
         raise BadRequestError(f"the {len(data)} bytes sent are not a picture") from error
     except Image.DecompressionBombError as error:
-        raise PayloadTooLargeError("the picture has too many pixels") from error
+        raise PayloadTooLargeError(
+            f"the picture has too many pixels, the limit is {max_pixels}"
+        ) from error
     except (OSError, SyntaxError, ValueError) as error:
         raise BadRequestError(f"the picture cannot be decoded: {error}") from error
 
@@ -57,9 +59,13 @@ def resize(picture: Image.Image, size: int) -> Image.Image:
 
 def center_crop(picture: Image.Image, size: int) -> Image.Image:
     """Cut a size x size square out of the middle; smaller pictures are padded with black."""
-    width, height = picture.size
-    left, top = round((width - size) / 2), round((height - size) / 2)
+    left, top = (_offset(length, size) for length in picture.size)
     return picture.crop((left, top, left + size, top + size))
+
+
+def _offset(length: int, size: int) -> int:
+    """Return where the middle `size` of `length` starts; negative where it must be padded."""
+    return round((length - size) / 2) if length >= size else -((size - length) // 2)
 
 
 def normalize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -126,10 +127,23 @@ def _load_state(weights: Path) -> Mapping[str, torch.Tensor]:
 
 
 def _load_torchscript(weights: Path, device: torch.device) -> Any:
-    try:
-        return torch.jit.load(str(weights), map_location=device)  # type: ignore[no-untyped-call]
-    except RuntimeError as error:
+    if not _is_torchscript(weights):
         raise LoadError(
             f"{weights.name} is not a TorchScript archive; pack the network's Python file "
             "beside a state dict (--model-file), or save with torch.jit.save"
-        ) from error
+        )
+    try:
+        with warnings.catch_warnings():
+            # torch deprecates the format for new models; those that exist still have to run.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return torch.jit.load(str(weights), map_location=device)  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        raise LoadError(f"{weights.name} cannot be loaded as TorchScript: {error}") from error
+
+
+def _is_torchscript(weights: Path) -> bool:
+    """Tell TorchScript from a state dict: both are zips, only the first one holds code."""
+    if not zipfile.is_zipfile(weights):
+        return False
+    with zipfile.ZipFile(weights) as archive:
+        return any(name.endswith("/constants.pkl") for name in archive.namelist())

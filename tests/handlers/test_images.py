@@ -1,0 +1,87 @@
+"""Pictures become exactly what the classic transforms make of them."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
+from makemar.handlers.images import center_crop, normalize, read_image, resize
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@pytest.fixture(scope="module")
+def classic():
+    """torchvision's own Resize, CenterCrop, ToTensor, Normalize.
+
+    Its compiled operators need the torch build they were made for; the transforms do not, so
+    they are declared here to let the import pass.
+    """
+    declared = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        declared.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    from torchvision import transforms
+
+    return transforms
+
+
+def encoded(picture, kind="PNG"):
+    buffer = io.BytesIO()
+    picture.save(buffer, kind)
+    return buffer.getvalue()
+
+
+def noise(width, height):
+    values = np.random.default_rng(width * height).integers(0, 256, (height, width, 3), np.uint8)
+    return Image.fromarray(values)
+
+
+@pytest.mark.parametrize("name", ["chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg"])
+def test_photographs_equal_the_classic_transforms_bit_for_bit(classic, photographs, name):
+    picture = read_image(photographs[name], max_pixels=10**8)
+    expected = classic.Compose(
+        [
+            classic.Resize(256),
+            classic.CenterCrop(224),
+            classic.ToTensor(),
+            classic.Normalize(MEAN, STD),
+        ]
+    )(picture)
+    got = normalize(center_crop(resize(picture, 256), 224), MEAN, STD)
+    assert torch.equal(torch.from_numpy(got), expected)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (10, 17), (300, 224), (223, 225), (17, 400), (1000, 31)])
+def test_odd_sizes_equal_the_classic_transforms(classic, size):
+    picture = noise(*size)
+    assert encoded(resize(picture, 64)) == encoded(classic.Resize(64)(picture))
+    assert encoded(center_crop(picture, 224)) == encoded(classic.CenterCrop(224)(picture))
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "CMYK", "1", "I;16"])
+def test_every_mode_becomes_rgb(mode):
+    picture = noise(20, 10).convert("L").convert(mode) if mode != "I;16" else None
+    if picture is None:
+        picture = Image.fromarray(np.arange(200, dtype=np.uint16).reshape(10, 20))
+    kind = "TIFF" if mode == "CMYK" else "PNG"
+    assert read_image(encoded(picture, kind), max_pixels=1000).mode == "RGB"
+
+
+def test_bytes_that_are_no_picture_are_a_400():
+    with pytest.raises(BadRequestError, match="the 5 bytes sent are not a picture"):
+        read_image(b"hello", max_pixels=100)
+
+
+def test_a_picture_cut_short_is_a_400():
+    with pytest.raises(BadRequestError, match="cannot be decoded"):
+        read_image(encoded(noise(64, 64))[:-400], max_pixels=10_000)
+
+
+@pytest.mark.parametrize("edge", [100, 10_000, 20_000])
+def test_too_many_pixels_are_refused_before_they_are_decoded(edge):
+    bomb = encoded(Image.new("1", (edge, edge)))
+    with pytest.raises(PayloadTooLargeError, match="pixels, the limit is 1000"):
+        read_image(bomb, max_pixels=1000)
