@@ -6,6 +6,7 @@ from makemar.archiver.mar_toml import format_spec, parse_spec, read_spec
 from makemar.archiver.member import Member
 from makemar.archiver.plan import ArchivePlan, plan_archive
 from makemar.archiver.spec import ArchiveSpec, Include, parse_include, split_extra_files
+from makemar.archiver.writer import write_archive
 
 __all__ = [
     "ArchiveFormat",
@@ -22,4 +23,5 @@ __all__ = [
     "plan_archive",
     "read_spec",
     "split_extra_files",
+    "write_archive",
 ]

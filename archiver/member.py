@@ -35,7 +35,7 @@ class Member:
     def open(self) -> BinaryIO:
         """Open the contents for reading; raises OSError if the file cannot be opened."""
         if isinstance(self.source, Path):
-            return self.source.open("rb", buffering=0)
+            return self.source.open("rb")
         return io.BytesIO(self.source)
 
 
