@@ -13,6 +13,7 @@ __all__ = ["PropertyLine", "format_properties", "parse_properties", "property_li
 
 # Java ends a line at these three only; str.splitlines() would also split at U+2028 and others.
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_LAST_BACKSLASH = re.compile(r"(?:\A|[\r\n])[ \t\f]*\\[\r\n]?\Z")
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _NAMES = {character: letter for letter, character in _ESCAPES.items()}
@@ -71,9 +72,11 @@ def format_properties(mapping: Mapping[str, str]) -> str:
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Join continued lines; skip blanks and comments; yield (first line number, joined text)."""
-    start, joined = 0, ""
+    start, joined, fresh = 0, "", True
     for number, natural in enumerate(_LINE_END.split(text), start=1):
         piece = natural.lstrip(_BLANK)
+        if piece:
+            fresh = not joined
         if not joined:
             # A backslash alone leaves nothing behind: Java then still sees a fresh line, on
             # which a comment may start.
@@ -85,7 +88,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         if not continued and joined:
             yield start, joined
             joined = ""
-    if joined:
+    # Java counts a backslash alone on the very last line as an entry with no name.
+    if joined or (fresh and _LAST_BACKSLASH.search(text)):
         yield start, joined
 
 

@@ -35,13 +35,13 @@ class Kind:
 
 
 def choice(*words: str) -> Kind:
-    """One of a few words."""
+    """Accept one of a few words."""
     wanted = f"must be one of {', '.join(words)}"
     return Kind(read=str, problem=lambda value: "" if value in words else wanted)
 
 
 def flag(*, lower_case: bool = False) -> Kind:
-    """True or false. Java takes every other word, and `true ` with a space, for false."""
+    """Accept true or false. Java takes every other word, and `true ` with a space, for false."""
     wanted = "must be true or false"
 
     def read(text: str) -> bool:
@@ -58,7 +58,7 @@ def flag(*, lower_case: bool = False) -> Kind:
 
 
 def whole(least: int = 0, most: int = 2**31 - 1) -> Kind:
-    """A whole number in a range; Java's int, unless told otherwise."""
+    """Accept a whole number in a range; Java's int, unless told otherwise."""
 
     def read(text: str) -> int:
         if not _WHOLE.fullmatch(text):
