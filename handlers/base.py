@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import logging
-import time
+import functools
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
 
 from makemar.handlers import tensors
-from makemar.handlers.engine import BatchRun
-from makemar.handlers.errors import BadRequestError, RequestError, as_request_error
-from makemar.handlers.exchange import read_requests, send, take_reply
-from makemar.handlers.isolation import Failed
+from makemar.handlers.answers import answer_batch
+from makemar.handlers.device import pick_device
+from makemar.handlers.errors import BadRequestError, RequestError
+from makemar.handlers.exchange import is_describe, read_requests, send
+from makemar.handlers.forwards import Forwards
+from makemar.handlers.guard import guarded
 from makemar.handlers.labels import load_labels
-from makemar.handlers.loading import load_model, pick_device
-from makemar.handlers.reply import Reply, error_reply, render
+from makemar.handlers.loading import load_model
+from makemar.handlers.reply import render
 from makemar.handlers.request import Request
 from makemar.handlers.settings import HandlerSettings, read_settings
+from makemar.handlers.warmup import warm_up
 
 __all__ = ["BaseHandler"]
-
-logger = logging.getLogger(__name__)
 
 Rows = Sequence[Mapping[str, object]]
 _STAGES = ("preprocess", "inference", "postprocess")
@@ -38,25 +40,41 @@ class BaseHandler:
 
     The whole-batch stages keep TorchServe's names and signatures, so a subclass written for its
     BaseHandler works after changing the import line: `preprocess(rows)`, `inference(batch)`,
-    `postprocess(outputs)`. A stage that raises is run again on halves of the rows, so it must be
-    safe to repeat.
+    `postprocess(outputs)`, or `handle(rows, context)` itself. What raises is run again on halves
+    of the rows, so it must be safe to repeat.
 
-    Whatever a request does, `handle` returns one reply for each, in order, and raises nothing.
+    Whatever a request does, one reply goes out for each, in order, and nothing is raised.
     """
 
     settings_type: ClassVar[type[HandlerSettings]] = HandlerSettings
 
+    # Defaults on the class: a subclass written for TorchServe may skip our __init__.
+    settings: HandlerSettings = HandlerSettings()
+    model: Any = None
+    mapping: dict[str, str] | None = None
+    device: Any = None
+    context: Any = None
+    manifest: Any = None
+    model_pt_path: str | None = None
+    model_yaml_config: Mapping[str, Any] = MappingProxyType({})
+    initialized = False
+    # The requests whose rows are in the stages right now; a bisection runs only some.
+    running: Sequence[Request] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Give a subclass its settings' defaults, and isolation to a `handle` of its own."""
+        super().__init_subclass__(**kwargs)
+        cls.settings = cls.settings_type()
+        if "handle" in vars(cls) and not inspect.iscoroutinefunction(cls.handle):
+            cls.handle = guarded(cls.handle)  # type: ignore[method-assign]
+
     def __init__(self) -> None:
-        self.model: Any = None
-        self.mapping: dict[str, str] | None = None
         self.device = torch.device("cpu")
-        self.initialized = False
-        self.context: Any = None
-        self.manifest: dict[str, Any] = {}
-        self.model_yaml_config: dict[str, Any] = {}
-        self.settings = self.settings_type()
-        # The requests whose rows are in the stages right now; a bisection runs only some.
-        self.running: Sequence[Request] = ()
+
+    @functools.cached_property
+    def forwards(self) -> Forwards:
+        """What runs the model, and remembers between batches how much fits into memory."""
+        return Forwards()
 
     # -- TorchServe calls these two ------------------------------------------------------------
 
@@ -73,19 +91,25 @@ class BaseHandler:
         self.model_yaml_config = getattr(context, "model_yaml_config", None) or {}
         self.settings = read_settings(self.settings_type, self.model_yaml_config)
         self.device = pick_device(properties.get("gpu_id"), self.settings.device)
-        self.model = load_model(model_dir, self.manifest.get("model", {}), self.device)
+        model = self.manifest.get("model", {})
+        if model.get("serializedFile"):
+            self.model_pt_path = str(model_dir / model["serializedFile"])
+        self.model = load_model(model_dir, model, self.device, self.settings)
         self.mapping = load_labels(model_dir / "index_to_name.json")
         self.initialized = True
+        if self.settings.warmup:
+            warm_up(self, batch_size=properties.get("batch_size") or 1)
 
     def handle(self, data: Rows, context: Any) -> list[bytes]:
         """Answer a batch: `data` holds one row per request, the result one body per row."""
-        started = time.perf_counter()
         self.context = context
-        run = BatchRun(self, data, context, own_stages=self._own_stages())
-        outcomes = run.outcomes()
-        replies = [self._reply(o, r, context) for o, r in zip(outcomes, run.requests)]
-        self._record(replies, run.forwards, (time.perf_counter() - started) * 1000)
-        return [send(reply, context, index) for index, reply in enumerate(replies)]
+        if is_describe(data, context):
+            description = render(self.describe(), max_bytes=self.settings.max_response_bytes)
+            return [send(description, context, 0)]
+        own_stages = frozenset(
+            name for name in _STAGES if getattr(type(self), name) is not getattr(BaseHandler, name)
+        )
+        return answer_batch(self, data, context, own_stages=own_stages)
 
     # -- The whole batch at once: TorchServe's stages -------------------------------------------
 
@@ -144,43 +168,26 @@ class BaseHandler:
         """Turn one output into a reply: bytes, text, anything that JSON can hold, or a `Reply`."""
         return tensors.apply(lambda tensor: tensor.cpu(), output)
 
-    # -- Answers and their record ------------------------------------------------------------------
+    def length(self, sample: Any) -> int | None:  # noqa: ARG002
+        """Return the length of a ragged sample (tokens, frames), or None where shapes are equal.
 
-    def _reply(self, outcome: object | Failed, request: Request, context: Any) -> Reply:
-        """Turn one request's outcome into a reply that TorchServe can send."""
-        reply = take_reply(outcome, context, request.index)
-        if not isinstance(outcome, Failed):
-            try:
-                return render(reply, max_bytes=self.settings.max_response_bytes)
-            except RequestError as error:
-                outcome = Failed(error)
-        told = as_request_error(outcome.error, outcome.stage)
-        _log_failure(request, told, outcome.error)
-        return error_reply(told, request.id)
+        Samples with a length are sorted by it and share forwards as far as padding allows;
+        `collate` must pad them.
+        """
+        return None
 
-    @classmethod
-    def _own_stages(cls) -> frozenset[str]:
-        """Name the whole-batch stages that a subclass wrote itself, TorchServe's way."""
-        return frozenset(n for n in _STAGES if getattr(cls, n) is not getattr(BaseHandler, n))
+    def examples(self) -> Sequence[Any]:
+        """Return samples to warm the model up with, one for each shape it will meet."""
+        return ()
 
-    def _record(self, replies: Sequence[Reply], forwards: int, took_ms: float) -> None:
-        failed = sum(reply.status >= 400 for reply in replies)
-        logger.info(
-            "batch=%d forwards=%d failed=%d ms=%.1f", len(replies), forwards, failed, took_ms
-        )
-        metrics = getattr(self.context, "metrics", None)
-        if metrics is not None:
-            metrics.add_time("HandlerTime", round(took_ms, 2), None, "ms")
+    def explain(self, request: Request) -> object:
+        """Answer a request to /explanations; here with `get_insights`, if a subclass has it."""
+        insights = getattr(self, "get_insights", None)
+        if insights is None:
+            raise RequestError(501, "this handler explains nothing; it has no explain(request)")
+        target = request.row.get("target") or 0
+        return insights(self.preprocess([request.row]), request.payload(), target)[0]
 
-
-def _log_failure(request: Request, error: RequestError, cause: BaseException) -> None:
-    """Log what the client was told; with the traceback when the handler did not choose it."""
-    chosen = error is cause and error.status < 500
-    logger.log(
-        logging.INFO if chosen else logging.ERROR,
-        "request %s answered %d: %s",
-        request.id,
-        error.status,
-        error.message,
-        exc_info=None if chosen else cause,
-    )
+    def describe(self) -> Mapping[str, object]:
+        """Describe input and output as JSON Schema, for GET /models/NAME?customized=true."""
+        return {"handler": type(self).__name__, "input": {}, "output": {}}

@@ -8,14 +8,18 @@ its own (TorchServe's way) sees whole rows, and is bisected over rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Union
+from typing import Any, Callable, Protocol, Union
 
-from makemar.handlers.errors import BadRequestError, ModelError, RequestError, as_request_error
-from makemar.handlers.exchange import part, read_requests
-from makemar.handlers.isolation import CAUGHT, Failed, isolate
+from makemar.handlers.decoding import decode_each
+from makemar.handlers.errors import ModelError, RequestError, as_request_error
+from makemar.handlers.exchange import part
+from makemar.handlers.forwards import Forwards
+from makemar.handlers.isolation import CAUGHT, Failed
 from makemar.handlers.request import Request, Samples
+from makemar.handlers.settings import HandlerSettings
+from makemar.handlers.statistics import BatchStatistics
 
-__all__ = ["BatchRun", "Stages"]
+__all__ = ["BatchRun", "Outcome", "Stages"]
 
 Rows = Sequence[Mapping[str, object]]
 Outcome = Union[object, Failed]
@@ -26,84 +30,143 @@ class Stages(Protocol):
 
     context: Any
     running: Sequence[Request]
+    settings: HandlerSettings
 
+    @property
+    def forwards(self) -> Forwards: ...
     def preprocess(self, data: Rows) -> Any: ...
     def inference(self, data: Any) -> Any: ...
     def postprocess(self, data: Any) -> Sequence[object]: ...
     def decode(self, request: Request) -> Any: ...
+    def length(self, sample: Any) -> int | None: ...
     def collate(self, samples: Sequence[Any]) -> Any: ...
     def split(self, outputs: Any, count: int) -> list[Any]: ...
     def encode(self, output: Any, request: Request) -> object: ...
+    def explain(self, request: Request) -> object: ...
 
 
 class BatchRun:
-    """Run one batch; `outcomes()` holds one result or failure per request, in order.
+    """Run the rows of one batch; `outcomes()` holds one result or failure per request, in order.
 
-    `own_stages` names the whole-batch stages that the handler's class defines itself; `forwards`
-    counts the calls of `inference`.
+    `own_stages` names the whole-batch stages that the handler's class defines itself; `whole` is
+    a `handle` of its own, which takes rows and returns one result each.
     """
 
     def __init__(
-        self, handler: Stages, rows: Rows, context: Any, *, own_stages: frozenset[str]
+        self,
+        handler: Stages,
+        rows: Rows,
+        requests: Sequence[Request],
+        *,
+        own_stages: frozenset[str],
+        whole: Callable[[Rows], Any] | None,
+        statistics: BatchStatistics,
     ) -> None:
         self.handler = handler
-        self.own_stages = own_stages
         self.rows = rows
-        self.context = context
-        self.requests = read_requests(rows, context)
-        self.forwards = 0
+        self.requests = requests
+        self.context = handler.context
+        self.own_stages = own_stages
+        self.whole = whole or (self._stages if "preprocess" in own_stages else None)
+        self.statistics = statistics
 
     def outcomes(self) -> list[Outcome]:
-        """Answer every request, whatever happens to its neighbours."""
+        """Answer every request, whatever happens to its neighbours.
+
+        A batch may mix predictions and explanations; each is answered as its own kind.
+        """
+        predictions = [r for r in self.requests if not r.explain]
+        explanations = [r for r in self.requests if r.explain]
+        outcomes: list[Outcome] = [None] * len(self.requests)
         try:
-            if "preprocess" in self.own_stages:
-                return isolate(range(len(self.rows)), self._run_rows)
-            return self._by_sample()
+            if self.whole is not None:
+                results = self._by_row(self.whole, predictions)
+            else:
+                results = self._by_sample(predictions)
+            for request, result in zip(predictions, results):
+                outcomes[request.index] = result
+            for request in explanations:
+                outcomes[request.index] = self._explain(request)
         finally:
-            self.handler.context = self.context
-            self.handler.running = ()
+            self._show(self.requests)
+        return outcomes
 
-    def _run_rows(self, indices: Sequence[int]) -> Sequence[object]:
-        """Send some rows through the handler's own stages."""
-        self._show(indices)
-        batch = self.handler.preprocess([self.rows[i] for i in indices])
-        return self._checked(self.handler.postprocess(self._infer(batch)), len(indices))
-
-    def _by_sample(self) -> list[Outcome]:
-        """Decode each request, run all samples, give every request its own outcomes back."""
-        decoded = [self._decode(request) for request in self.requests]
-        owners = [i for i, own in enumerate(decoded) if isinstance(own, list) for _ in own]
-        flat = [s for own in decoded if isinstance(own, list) for s in own]
-        outputs = isolate(list(zip(owners, flat)), self._run_samples)
-        mine: list[list[Outcome]] = [[] for _ in self.requests]
-        for owner, output in zip(owners, outputs):
-            mine[owner].append(output)
-        return [
-            own if isinstance(own, Failed) else self._finish(request, own, got)
-            for request, own, got in zip(self.requests, decoded, mine)
-        ]
-
-    def _decode(self, request: Request) -> list[Any] | Failed:
+    def _explain(self, request: Request) -> Outcome:
+        self._show([request])
         try:
-            decoded = self.handler.decode(request)
+            # By class: TorchServe's own handlers keep a flag called `explain` on the instance.
+            return type(self.handler).explain(self.handler, self.handler.running[0])
         except CAUGHT as error:
-            return Failed(error, stage="decode")
-        if not isinstance(decoded, Samples):
-            return [decoded]
-        if not decoded:
-            return Failed(BadRequestError("the request carries an empty list of samples"))
-        return decoded
+            return Failed(error)
 
-    def _run_samples(self, items: Sequence[tuple[int, Any]]) -> Sequence[object]:
-        own_postprocess = "postprocess" in self.own_stages
-        if own_postprocess:
-            self._show([owner for owner, _ in items])
-        outputs = self._infer(self.handler.collate([sample for _, sample in items]))
-        if own_postprocess:
-            return self._checked(self.handler.postprocess(outputs), len(items))
-        return self.handler.split(outputs, len(items))
+    def _by_row(self, whole: Callable[[Rows], Any], requests: Sequence[Request]) -> list[Outcome]:
+        """Send whole rows through code that takes nothing less."""
 
-    def _finish(self, request: Request, own: list[Any], outputs: list[Outcome]) -> Outcome:
+        def run(positions: Sequence[int]) -> Sequence[object]:
+            part = [requests[i] for i in positions]
+            self._show(part)
+            return _checked(whole([self.rows[r.index] for r in part]), len(part))
+
+        return self.handler.forwards.run(
+            requests,
+            run,
+            length=lambda row: None,  # noqa: ARG005  (a row has no shape: all are alike)
+            limits=self.handler.settings,
+            statistics=self.statistics,
+        )
+
+    def _stages(self, rows: Rows) -> Any:
+        return self.handler.postprocess(self._infer(self.handler.preprocess(rows)))
+
+    def _by_sample(self, requests: Sequence[Request]) -> list[Outcome]:
+        """Decode each request, run all samples, give every request its own outcomes back."""
+        with self.statistics.timed("decode"):
+            decoded = decode_each(
+                self.handler.decode, requests, threads=self.handler.settings.decode_threads
+            )
+        lists = [[] if isinstance(own, Failed) else own for own in decoded]
+        outputs = iter(self._run_samples(requests, lists))
+        mine = [[next(outputs) for _ in own] for own in lists]
+        self._show(self.requests)
+        with self.statistics.timed("encode"):
+            return [
+                own if isinstance(own, Failed) else self._finish(request, own, got)
+                for request, own, got in zip(requests, decoded, mine)
+            ]
+
+    def _run_samples(
+        self, requests: Sequence[Request], lists: Sequence[Sequence[Any]]
+    ) -> list[Outcome]:
+        """Run the samples of all requests; return one outcome per sample, in order."""
+        samples = [sample for own in lists for sample in own]
+        owners = [request for request, own in zip(requests, lists) for _ in own]
+        self.statistics.samples += len(samples)
+
+        def forward(positions: Sequence[int]) -> Sequence[object]:
+            return self._run_chunk([samples[i] for i in positions], [owners[i] for i in positions])
+
+        return self.handler.forwards.run(
+            samples,
+            forward,
+            length=self.handler.length,
+            limits=self.handler.settings,
+            statistics=self.statistics,
+        )
+
+    def _run_chunk(self, samples: Sequence[Any], owners: Sequence[Request]) -> Sequence[object]:
+        if "postprocess" not in self.own_stages:
+            outputs = self._infer(self.handler.collate(samples))
+            return self.handler.split(outputs, len(samples))
+        self._show(owners)
+        outputs = self._infer(self.handler.collate(samples))
+        return _checked(self.handler.postprocess(outputs), len(samples))
+
+    def _infer(self, batch: Any) -> Any:
+        self.statistics.forwards += 1
+        with self.statistics.timed("forward"):
+            return self.handler.inference(batch)
+
+    def _finish(self, request: Request, own: Sequence[Any], outputs: list[Outcome]) -> Outcome:
         """Encode one request's outputs: one reply, or a list where it sent `Samples`."""
         several = isinstance(own, Samples)
         for position, output in enumerate(outputs):
@@ -116,23 +179,21 @@ class BatchRun:
                 return Failed(error, stage="encode")
         return outputs if several else outputs[0]
 
-    def _infer(self, batch: Any) -> Any:
-        self.forwards += 1
-        return self.handler.inference(batch)
+    def _show(self, requests: Sequence[Request]) -> None:
+        """Let the handler see just these requests, numbered from 0."""
+        if len(requests) == len(self.requests):
+            self.handler.context, self.handler.running = self.context, self.requests
+            return
+        self.handler.context = part(self.context, [request.index for request in requests])
+        self.handler.running = [r.renumbered(new) for new, r in enumerate(requests)]
 
-    def _show(self, indices: Sequence[int]) -> None:
-        """Let the handler see just the requests whose rows are running, numbered from 0."""
-        handler = self.handler
-        handler.context = part(self.context, indices)
-        handler.running = [self.requests[i] for i in indices]
 
-    def _checked(self, results: Any, count: int) -> Sequence[object]:
-        if not isinstance(results, (list, tuple)) or len(results) != count:
-            what = f"{len(results)} results" if hasattr(results, "__len__") else repr(results)
-            raise ModelError(
-                f"postprocess gave {what} for {count} requests; return a list of one each"
-            )
+def _checked(results: Any, count: int) -> Sequence[object]:
+    """Insist on one result per row: fewer would shift answers to other clients."""
+    if isinstance(results, (list, tuple)) and len(results) == count:
         return results
+    what = f"{len(results)} results" if hasattr(results, "__len__") else repr(results)
+    raise ModelError(f"postprocess gave {what} for {count} requests; return a list of one each")
 
 
 def _in_sample(failed: Failed, position: int) -> Failed:

@@ -6,6 +6,7 @@ RequestError(status, message)
 ├── UnsupportedTypeError       415  a content type that this handler does not decode
 ├── ModelError                 500  the model failed on this input
 ├── ReplyError                 500  the output cannot be sent as a reply
+├── DeviceLostError            503  the worker's device failed; a new worker will take over
 └── OutOfMemoryError           507  not even this request alone fits into memory
 
 This module travels in the archive, so it stands alone. Messages go to the client: one line that
@@ -18,6 +19,7 @@ from http import HTTPStatus
 
 __all__ = [
     "BadRequestError",
+    "DeviceLostError",
     "LoadError",
     "ModelError",
     "OutOfMemoryError",
@@ -92,6 +94,12 @@ class ModelError(_FixedStatusError):
 
 class ReplyError(_FixedStatusError):
     """Answer 500: the output cannot be sent as a reply."""
+
+
+class DeviceLostError(_FixedStatusError):
+    """Answer 503: the device failed and this worker is about to be replaced; a retry may work."""
+
+    status_code = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class OutOfMemoryError(_FixedStatusError):

@@ -14,7 +14,7 @@ from typing import Any
 from makemar.handlers.reply import Reply, reason_phrase
 from makemar.handlers.request import Request
 
-__all__ = ["part", "read_requests", "send", "take_reply"]
+__all__ = ["is_describe", "part", "read_requests", "send", "take_reply"]
 
 
 def read_requests(rows: Sequence[Mapping[str, object]], context: Any) -> list[Request]:
@@ -28,6 +28,14 @@ def read_requests(rows: Sequence[Mapping[str, object]], context: Any) -> list[Re
         )
         for index, row in enumerate(rows)
     ]
+
+
+def is_describe(rows: Sequence[Mapping[str, object]], context: Any) -> bool:
+    """Tell TorchServe's own describe job from a client that sends its header.
+
+    TorchServe 0.12 sends it alone, with an empty row.
+    """
+    return len(rows) == 1 and not rows[0] and context.get_request_header(0, "describe") == "True"
 
 
 def part(context: Any, indices: Sequence[int]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable, TypeVar
 
-__all__ = ["CAUGHT", "Failed", "isolate"]
+__all__ = ["CAUGHT", "Failed", "halve", "isolate"]
 
 # Whatever user code raises costs one request, never the worker: sys.exit() in a handler too.
 CAUGHT = (Exception, SystemExit)
@@ -31,13 +31,22 @@ class Failed:
         return f"Failed({self.error!r}, stage={self.stage!r})"
 
 
+def halve(error: BaseException, count: int) -> int:  # noqa: ARG001
+    """Divide a failed part of `count` items into two."""
+    return (count + 1) // 2
+
+
 def isolate(
-    items: Sequence[Item], run: Callable[[Sequence[Item]], Sequence[Output]]
+    items: Sequence[Item],
+    run: Callable[[Sequence[Item]], Sequence[Output]],
+    *,
+    divide: Callable[[BaseException, int], int] = halve,
 ) -> list[Output | Failed]:
     """Return one outcome per item, in order: what `run` gave for it, or why it failed.
 
-    `run` takes a part of `items` and returns as many outputs; it is called again on halves of
-    whatever part it failed on, so it must be safe to repeat.
+    `run` takes a part of `items` and returns as many outputs; it is called again on pieces of
+    whatever part it failed on, so it must be safe to repeat. `divide(error, count)` is told of
+    every failure and says how many items the pieces have.
     """
     outcomes: list[Output | Failed] = [None] * len(items)  # type: ignore[list-item]
     pending = [(0, len(items))] if items else []
@@ -46,11 +55,12 @@ def isolate(
         try:
             outputs = run(items[start:stop])
         except CAUGHT as error:
+            size = divide(error, stop - start)
             if stop - start == 1:
                 outcomes[start] = Failed(error)
-            else:
-                middle = (start + stop) // 2
-                pending += [(middle, stop), (start, middle)]
+                continue
+            pieces = [(i, min(i + size, stop)) for i in range(start, stop, size)]
+            pending += reversed(pieces)
         else:
             outcomes[start:stop] = outputs
     return outcomes

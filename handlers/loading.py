@@ -13,28 +13,14 @@ from typing import Any
 import torch
 
 from makemar.handlers.errors import LoadError
+from makemar.handlers.settings import HandlerSettings
 
-__all__ = ["load_model", "pick_device"]
-
-
-def pick_device(gpu_id: int | None, wanted: str | None) -> torch.device:
-    """Return the device to run on: the one asked for, else the GPU TorchServe assigned, else CPU.
-
-    Raises `LoadError` when the wanted device does not exist here.
-    """
-    if wanted is not None:
-        try:
-            return torch.empty(0, device=wanted).device
-        except (RuntimeError, AssertionError) as error:
-            raise LoadError(f"handler.device: {wanted!r} cannot be used here: {error}") from error
-    if gpu_id is not None and torch.cuda.is_available():
-        return torch.device("cuda", int(gpu_id))
-    if gpu_id is not None and torch.backends.mps.is_available():
-        return torch.device("mps")
-    return torch.device("cpu")
+__all__ = ["load_model"]
 
 
-def load_model(model_dir: Path, model: Mapping[str, Any], device: torch.device) -> Any:
+def load_model(
+    model_dir: Path, model: Mapping[str, Any], device: torch.device, settings: HandlerSettings
+) -> Any:
     """Load what the manifest's `model` section names, in evaluation mode, on `device`.
 
     With `modelFile`: the one `torch.nn.Module` class of that file, filled from `serializedFile`

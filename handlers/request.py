@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Union
 
@@ -42,6 +43,12 @@ class Request:
     def __repr__(self) -> str:
         # Payloads and headers may hold secrets; neither belongs in a log.
         return f"Request(index={self.index}, id={self.id!r}, fields={sorted(self.row)})"
+
+    def renumbered(self, index: int) -> Request:
+        """Return the same request at another place in a batch."""
+        twin = copy.copy(self)
+        twin.index = index
+        return twin
 
     @property
     def explain(self) -> bool:

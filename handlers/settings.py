@@ -31,13 +31,37 @@ _FOREIGN_KEYS = frozenset({"profile"})
 class HandlerSettings:
     """What every handler can be told.
 
-    `device`: `cpu`, `cuda`, `cuda:1` …; without it the device that TorchServe assigned.
-    `max_response_bytes`: largest reply body; keep it at or below `max_response_size` of the
-    server, which kills the worker for a larger one (default: the server's own, 6,553,500).
+    Where: `device` (`cpu`, `cuda`, `cuda:1` …; default: what TorchServe assigned), `threads`
+    (torch's own; default: as the environment says), `decode_threads` (1: the worker's own thread).
+
+    How the model runs: `dtype` (`float32`, `bfloat16`, `float16`), `channels_last`, `compile` (a
+    torch.compile mode, or `default`), `quantize` (`int8`: dynamic, for CPU), `warmup` (run every
+    planned batch size before the worker is READY).
+
+    How large a forward gets: `max_forward_batch` samples, `max_tokens` after padding,
+    `max_padding_waste` (share of padding above which ragged samples part), `padding` (lengths are
+    rounded up to a multiple of it).
+
+    What goes out: `max_response_bytes` (TorchServe kills the worker above `max_response_size`;
+    default: the server's own, 6,553,500), `metrics` (batch statistics through TorchServe's
+    metrics; each costs the server a log line per batch).
     """
 
     device: Optional[str] = None  # noqa: UP045  (read at run time, on Python 3.9 too)
+    threads: Optional[int] = None  # noqa: UP045
+    decode_threads: int = 1
+    dtype: str = "float32"
+    channels_last: bool = False
+    compile: Optional[str] = None  # noqa: UP045
+    quantize: Optional[str] = None  # noqa: UP045
+    warmup: bool = True
+    max_forward_batch: Optional[int] = None  # noqa: UP045
+    max_tokens: Optional[int] = None  # noqa: UP045
+    max_padding_waste: float = 0.5
+    padding: int = 1
     max_response_bytes: int = 6_553_500
+    metrics: bool = False
+    unsafe_pickle: bool = False
 
 
 Settings = TypeVar("Settings", bound=HandlerSettings)

@@ -87,7 +87,7 @@ def test_samples_of_another_shape_do_not_cost_their_neighbours(handler):
 def test_one_log_line_says_what_the_batch_was(handler, caplog):
     with caplog.at_level(logging.INFO):
         ask(handler, [{"body": [1.0]}, b"?"])
-    assert "batch=2 forwards=1 failed=1" in caplog.text
+    assert "batch=2 forwards=1 samples=1 failed=1" in caplog.text
 
 
 class Several(BaseHandler):

@@ -1,0 +1,89 @@
+"""From a batch of rows to one sendable body per row, with its record in log and metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+from makemar.handlers.device import end_worker
+from makemar.handlers.engine import BatchRun, Outcome, Stages
+from makemar.handlers.errors import RequestError, as_request_error
+from makemar.handlers.exchange import read_requests, send, take_reply
+from makemar.handlers.isolation import Failed
+from makemar.handlers.reply import Reply, error_reply, render
+from makemar.handlers.request import Request
+from makemar.handlers.statistics import BatchStatistics
+
+__all__ = ["answer_batch"]
+
+logger = logging.getLogger(__name__)
+
+
+def answer_batch(
+    handler: Stages,
+    rows: Sequence[Mapping[str, object]],
+    context: Any,
+    *,
+    own_stages: frozenset[str] = frozenset(),
+    whole: Callable[[Sequence[Mapping[str, object]]], Any] | None = None,
+) -> list[bytes]:
+    """Answer every row of a batch; `context` gets each one's status, type and headers.
+
+    `own_stages` names the stages that the handler's class wrote itself; `whole` is its own
+    `handle`, if it has one.
+    """
+    statistics = BatchStatistics(len(rows))
+    requests = read_requests(rows, context)
+    run = BatchRun(
+        handler, rows, requests, own_stages=own_stages, whole=whole, statistics=statistics
+    )
+    limit = handler.settings.max_response_bytes
+    replies = [_reply(o, r, context, limit) for o, r in zip(run.outcomes(), requests)]
+    statistics.failed = sum(reply.status >= 400 for reply in replies)
+    _record(statistics, context, wanted=handler.settings.metrics)
+    _end_if_lost(handler)
+    return [send(reply, context, index) for index, reply in enumerate(replies)]
+
+
+def _reply(outcome: Outcome, request: Request, context: Any, limit: int) -> Reply:
+    """Turn one request's outcome into a reply that TorchServe can send."""
+    reply = take_reply(outcome, context, request.index)
+    if not isinstance(outcome, Failed):
+        try:
+            return render(reply, max_bytes=limit)
+        except RequestError as error:
+            outcome = Failed(error)
+    told = as_request_error(outcome.error, outcome.stage)
+    _log_failure(request, told, outcome.error)
+    return error_reply(told, request.id)
+
+
+def _log_failure(request: Request, told: RequestError, cause: BaseException) -> None:
+    """Log what the client was told; with the traceback when the handler did not choose it."""
+    logger.log(
+        logging.INFO if told.status < 500 else logging.ERROR,
+        "request %s answered %d: %s",
+        request.id,
+        told.status,
+        told.message,
+        exc_info=None if told is cause else cause,
+    )
+
+
+def _record(statistics: BatchStatistics, context: Any, *, wanted: bool) -> None:
+    logger.info("%s", statistics.line())
+    metrics = getattr(context, "metrics", None)
+    if metrics is None:
+        return
+    # The one metric of TorchServe's own handlers; dashboards look for it.
+    metrics.add_time("HandlerTime", round(statistics.total_ms, 2), None, "ms", dimensions=[])
+    if wanted:
+        statistics.emit(metrics)
+
+
+def _end_if_lost(handler: Stages) -> None:
+    forwards = handler.forwards
+    if forwards.lost and not forwards.ending:
+        forwards.ending = True
+        end_worker(forwards.lost)

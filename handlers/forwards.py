@@ -1,0 +1,123 @@
+"""All samples of a batch through the model, in as few forwards as fit and none that fails twice.
+
+A forward that fails for want of memory is cut to a size that fits; one that fails for any other
+reason is bisected until the samples to blame are alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Callable, Protocol
+
+from makemar.handlers.device import is_sticky
+from makemar.handlers.errors import DeviceLostError
+from makemar.handlers.grouping import Group, bucket_of, group_samples, take_chunk
+from makemar.handlers.isolation import Failed, halve, isolate
+from makemar.handlers.memory import MemoryCaps, is_out_of_memory, release_memory
+from makemar.handlers.statistics import BatchStatistics
+
+__all__ = ["ForwardLimits", "Forwards"]
+
+
+class ForwardLimits(Protocol):
+    """What a handler's settings say about the size of a forward."""
+
+    @property
+    def max_forward_batch(self) -> int | None: ...
+    @property
+    def max_tokens(self) -> int | None: ...
+    @property
+    def max_padding_waste(self) -> float: ...
+
+
+class Forwards:
+    """Run samples through `model`, remembering between batches what fits into memory.
+
+    `lost` holds the reason once the device is lost; from then on nothing reaches the model, and
+    `ending` says that the worker has been told.
+    """
+
+    def __init__(self) -> None:
+        self.caps = MemoryCaps()
+        self.lost = ""
+        self.ending = False
+
+    def run(
+        self,
+        samples: Sequence[Any],
+        model: Callable[[Sequence[int]], Sequence[Any]],
+        *,
+        length: Callable[[Any], int | None],
+        limits: ForwardLimits,
+        statistics: BatchStatistics,
+    ) -> list[Any | Failed]:
+        """Return one outcome per sample, in order.
+
+        `model` runs the samples at the given positions in one forward and returns their outputs.
+        """
+        outcomes: list[Any | Failed] = [None] * len(samples)
+        call = _Call(self, model, statistics)
+        for group in group_samples(samples, length):
+            start = 0
+            while start < len(group.positions):
+                bucket = bucket_of(
+                    samples[group.positions[start]],
+                    group.lengths[start] if group.lengths is not None else None,
+                )
+                stop = self._chunk_end(group, start, bucket, limits)
+                statistics.add_padding(group.lengths, start, stop)
+                positions = group.positions[start:stop]
+                results = isolate(positions, call.on(bucket), divide=call.divide)
+                for position, result in zip(positions, results):
+                    outcomes[position] = result
+                start = stop
+        return outcomes
+
+    def _chunk_end(self, group: Group, start: int, bucket: Hashable, limits: ForwardLimits) -> int:
+        wanted = limits.max_forward_batch or len(group.positions)
+        return take_chunk(
+            group,
+            start,
+            most=self.caps.limit(bucket, wanted),
+            max_tokens=limits.max_tokens,
+            max_waste=limits.max_padding_waste,
+        )
+
+
+class _Call:
+    """One model call after another, each counted and learnt from."""
+
+    def __init__(
+        self,
+        forwards: Forwards,
+        model: Callable[[Sequence[int]], Sequence[Any]],
+        statistics: BatchStatistics,
+    ) -> None:
+        self.forwards = forwards
+        self.model = model
+        self.statistics = statistics
+        self.bucket: Hashable = None
+
+    def on(self, bucket: Hashable) -> Callable[[Sequence[int]], Sequence[Any]]:
+        """Return the run for samples of this bucket."""
+        self.bucket = bucket
+        return self
+
+    def __call__(self, positions: Sequence[int]) -> Sequence[Any]:
+        if self.forwards.lost:
+            raise DeviceLostError("the device failed; a new worker takes over, try again")
+        outputs = self.model(positions)
+        self.forwards.caps.fitted(self.bucket, len(positions))
+        return outputs
+
+    def divide(self, error: BaseException, count: int) -> int:
+        """Say how large the next pieces are, and learn from the failure."""
+        if is_out_of_memory(error):
+            release_memory(error)
+            self.statistics.memory_splits += 1
+            return self.forwards.caps.failed(self.bucket, count)
+        if is_sticky(error):
+            self.forwards.lost = str(error) or type(error).__name__
+        elif count > 1:
+            self.statistics.bisections += 1
+        return halve(error, count)

@@ -1,0 +1,77 @@
+"""Which samples share a forward: equal shapes together, ragged ones with little padding."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Callable
+
+import torch
+
+__all__ = ["Group", "bucket_of", "group_samples", "take_chunk"]
+
+
+class Group:
+    """Positions of samples that may share a forward, with the lengths of ragged ones.
+
+    `lengths` is None where all samples have one shape; otherwise both lists run from the longest
+    sample to the shortest, so that the first forward is the one most likely not to fit.
+    """
+
+    def __init__(self, positions: list[int], lengths: list[int] | None = None) -> None:
+        self.positions = positions
+        self.lengths = lengths
+
+
+def group_samples(samples: Sequence[Any], length: Callable[[Any], int | None]) -> list[Group]:
+    """Sort samples into groups: by shape, or one ragged group where `length` knows a number."""
+    lengths = [length(sample) for sample in samples]
+    ragged = sorted(
+        (i for i, known in enumerate(lengths) if known is not None),
+        key=lambda i: -int(lengths[i] or 0),
+    )
+    shaped: dict[Hashable, list[int]] = {}
+    for i, known in enumerate(lengths):
+        if known is None:
+            shaped.setdefault(shape_of(samples[i]), []).append(i)
+    groups = [Group(positions) for positions in shaped.values()]
+    if ragged:
+        groups.append(Group(ragged, [int(lengths[i] or 0) for i in ragged]))
+    return groups
+
+
+def take_chunk(
+    group: Group, start: int, *, most: int, max_tokens: int | None, max_waste: float
+) -> int:
+    """Return where the next forward ends: the group's samples from `start` up to that position.
+
+    At most `most` samples; for ragged ones also at most `max_tokens` after padding, and at most
+    the share `max_waste` of them padding. There is always at least one.
+    """
+    stop = min(start + most, len(group.positions))
+    if group.lengths is None:
+        return stop
+    longest, used = max(1, group.lengths[start]), 0
+    for end in range(start, stop):
+        padded = longest * (end - start + 1)
+        used += group.lengths[end]
+        too_many = max_tokens is not None and padded > max_tokens
+        if end > start and (too_many or 1 - used / padded > max_waste):
+            return end
+    return stop
+
+
+def bucket_of(sample: Any, length: int | None) -> Hashable:
+    """Return what costs alike: samples of one shape, or of one power of two in length."""
+    return ("length", max(0, length - 1).bit_length()) if length is not None else shape_of(sample)
+
+
+def shape_of(sample: Any) -> Hashable:
+    """Return the shapes of all tensors inside a sample; values without a shape count as alike."""
+    if isinstance(sample, torch.Tensor):
+        return tuple(sample.shape)
+    if isinstance(sample, Mapping):
+        return tuple((key, shape_of(sample[key])) for key in sorted(sample, key=str))
+    if isinstance(sample, (list, tuple)):
+        return tuple(shape_of(item) for item in sample)
+    shape = getattr(sample, "shape", None)  # numpy
+    return tuple(shape) if shape is not None else type(sample).__name__
