@@ -1,1 +1,24 @@
-"""serving."""
+"""Run TorchServe and talk to it: the server, its management and its inference API."""
+
+from makemar.serving.addresses import ServerAddresses
+from makemar.serving.descriptions import ModelDescription, ModelEntry, WorkerDescription
+from makemar.serving.inference import InferenceClient
+from makemar.serving.java import find_java
+from makemar.serving.management import ManagementClient
+from makemar.serving.reply import Reply
+from makemar.serving.state import ServerState, stop_server
+from makemar.serving.tokens import KeyFile
+
+__all__ = [
+    "InferenceClient",
+    "KeyFile",
+    "ManagementClient",
+    "ModelDescription",
+    "ModelEntry",
+    "Reply",
+    "ServerAddresses",
+    "ServerState",
+    "WorkerDescription",
+    "find_java",
+    "stop_server",
+]
