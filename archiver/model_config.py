@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 from makemar.errors import Finding, Severity
 
-__all__ = ["check_config_file"]
+__all__ = ["check_config_file", "parse_config"]
+
+_MOST_VALUES = 100_000
 
 
 def check_config_file(path: Path) -> tuple[Finding, ...]:
@@ -46,3 +50,32 @@ def _error(code: str, message: str, path: Path, line: int | None = None) -> Find
         path=path,
         line=line,
     )
+
+
+def parse_config(text: bytes) -> dict[str, object] | None:
+    """Return the keys of a `model-config.yaml`; None if it is broken, empty or no mapping.
+
+    Only plain values come back: dates and the like as texts. What aliases blow up to more than
+    100,000 values is None too.
+    """
+    import yaml
+
+    try:
+        document = yaml.safe_load(text)
+        if not isinstance(document, dict) or not document:
+            return None
+        budget = count(_MOST_VALUES, -1)
+        return {str(key): _plain(value, budget) for key, value in document.items()}
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+
+
+def _plain(value: object, budget: Iterator[int]) -> object:
+    """Copy a value as JSON knows it; raises ValueError when the budget is spent."""
+    if next(budget) < 0:
+        raise ValueError("too many values")
+    if isinstance(value, dict):
+        return {str(key): _plain(item, budget) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(item, budget) for item in value]
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
