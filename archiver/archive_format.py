@@ -11,9 +11,9 @@ __all__ = ["ArchiveFormat"]
 
 
 class ArchiveFormat(enum.Enum):
-    """A shape that TorchServe loads; the value is the name that `--archive-format` knows,
-    and `ArchiveFormat("default")` is MAR.
+    """A shape that TorchServe loads; `ArchiveFormat(text)` knows the names of `--archive-format`.
 
+    "default" is MAR as well.
     TorchServe 0.12: a file named `*.mar` (in lower case) is read as a zip, every other file as a
     gzipped tar whose first path component is dropped, and a directory is linked, not copied.
     """

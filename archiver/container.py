@@ -146,8 +146,13 @@ def _walk_directory(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
     children = list(path.iterdir())
     top = children[0] if len(children) == 1 and children[0].is_dir() else path
     for folder, folders, files in os.walk(top):
-        folders.sort()
+        # A server that loaded the directory leaves compiled files in it.
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
         for file in (Path(folder, name) for name in sorted(files)):
             if file.is_file():
                 name, size = file.relative_to(top).as_posix(), file.stat().st_size
-                yield StoredMember(name=name, size=size), partial(file.open, "rb")
+                yield StoredMember(name=name, size=size), partial(_open, file)
+
+
+def _open(file: Path) -> IO[bytes]:
+    return file.open("rb")
