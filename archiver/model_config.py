@@ -1,4 +1,4 @@
-"""The model's configuration file, as far as a broken one breaks the server."""
+"""The model's configuration file inside an archive: what in it breaks a server, what it holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from makemar.errors import Finding, Severity
+from makemar.configs import parse_model_config
+from makemar.errors import ConfigError, Finding, Severity
 
 __all__ = ["check_config_file", "parse_config"]
 
@@ -14,12 +15,16 @@ _MOST_VALUES = 100_000
 
 
 def check_config_file(path: Path) -> tuple[Finding, ...]:
-    """Return what is wrong with a `model-config.yaml` as a document.
+    """Return what is wrong with a `model-config.yaml`.
 
     TorchServe 0.12: an empty one kills the server at start and answers 500 to a registration; a
-    list or a key that is no text as well; broken YAML is passed over until the worker fails.
-    Raises OSError if the file cannot be read.
+    list or a key that is no text as well; broken YAML is passed over until the worker fails. What
+    the server would drop in silence is a warning. Raises OSError if the file cannot be read.
     """
+    return _check_document(path) or _check_settings(path)
+
+
+def _check_document(path: Path) -> tuple[Finding, ...]:
     import yaml
 
     try:
@@ -39,6 +44,22 @@ def check_config_file(path: Path) -> tuple[Finding, ...]:
         for key in document
         if not isinstance(key, str)
     )
+
+
+def _check_settings(path: Path) -> tuple[Finding, ...]:
+    try:
+        parse_model_config(path.read_text(encoding="utf-8"))
+    except ConfigError as error:
+        return (
+            Finding(
+                code="config-ignored",
+                severity=Severity.WARNING,
+                message=str(error).removeprefix(f"line {error.line}: "),
+                path=path,
+                line=error.line,
+            ),
+        )
+    return ()
 
 
 def _error(code: str, message: str, path: Path, line: int | None = None) -> Finding:
