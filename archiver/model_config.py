@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from makemar.configs import parse_model_config
 from makemar.errors import ConfigError, Finding, Severity
 
 __all__ = ["check_config_file", "parse_config"]
@@ -47,6 +46,8 @@ def _check_document(path: Path) -> tuple[Finding, ...]:
 
 
 def _check_settings(path: Path) -> tuple[Finding, ...]:
+    from makemar.configs import parse_model_config
+
     try:
         parse_model_config(path.read_text(encoding="utf-8"))
     except ConfigError as error:
