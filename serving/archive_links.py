@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from makemar.archiver import read_archive
@@ -16,26 +16,21 @@ _DEFAULT_VERSION = "1.0"  # TorchServe 0.12: for an archive that names none
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveLink:
-    """An archive, the model and version in it, and its name in the model store.
-
-    `link` is None for an archive that lies in the model store itself.
-    """
+    """An archive, the model and version in it, and the name that a model store has it under."""
 
     source: Path
     model: str
     version: str
     name: str
-    link: Path | None
 
 
-def plan_links(
-    archives: Iterable[Path | str], store: Path, *, own: bool
-) -> tuple[ArchiveLink, ...]:
-    """Read the archives and choose their names in the store.
+def plan_links(archives: Iterable[Path | str], *, store: Path | None) -> tuple[ArchiveLink, ...]:
+    """Read the archives and choose their names in the model store.
 
-    `own` says that the store was made for this server; links are never put into another one.
-    Raises ArchiveError for an archive that TorchServe cannot load, and ServingError for two of one
-    model and version, or one outside of a given store.
+    `store` is a store that the user keeps: the archives must be in it, for nothing is put there.
+    Without one the server gets a store of links. Raises ArchiveError for an archive that
+    TorchServe cannot load, and ServingError for two of one model and version, or one outside
+    of the store.
     """
     links: list[ArchiveLink] = []
     for archive in archives:
@@ -45,34 +40,23 @@ def plan_links(
             source=source,
             model=manifest.model_name,
             version=manifest.model_version or _DEFAULT_VERSION,
-            name=_free_name(source, links) if own else source.name,
-            link=None,
+            name=_free_name(source, links) if store is None else source.name,
         )
-        twin = next((one for one in links if _same(one, link)), None)
-        if twin is not None:
-            raise ServingError(
-                f"{twin.source} and {source} are both model {link.model!r} version "
-                f"{link.version}; pack one with another version"
-            )
+        _check(link, links, store)
         links.append(link)
-    return tuple(_placed(link, store, own=own) for link in links)
+    return tuple(links)
 
 
-def link_archives(links: Iterable[ArchiveLink]) -> None:
-    """Make the links, in place of older ones of the same name."""
+def link_archives(links: Iterable[ArchiveLink], store: Path) -> None:
+    """Link the archives into a store, in place of older links of the same names."""
     for item in links:
-        if item.link is None:
-            continue
-        if item.link.is_symlink():
-            item.link.unlink()
-        item.link.symlink_to(item.source)
+        place = store / item.name
+        if place.is_symlink():
+            place.unlink()
+        place.symlink_to(item.source)
 
 
-def _same(one: ArchiveLink, other: ArchiveLink) -> bool:
-    return (one.model, one.version) == (other.model, other.version)
-
-
-def _free_name(source: Path, links: list[ArchiveLink]) -> str:
+def _free_name(source: Path, links: Sequence[ArchiveLink]) -> str:
     """Choose a name that no other archive has; TorchServe 0.12 refuses `..` anywhere in it."""
     taken = {link.name for link in links}
     plain = source.name.replace("..", "__")
@@ -81,12 +65,15 @@ def _free_name(source: Path, links: list[ArchiveLink]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _placed(link: ArchiveLink, store: Path, *, own: bool) -> ArchiveLink:
-    if own:
-        return replace(link, link=store / link.name)
-    if link.source.parent.resolve() != store.resolve():
+def _check(link: ArchiveLink, others: Sequence[ArchiveLink], store: Path | None) -> None:
+    for other in others:
+        if (link.model, link.version) == (other.model, other.version):
+            raise ServingError(
+                f"{other.source} and {link.source} are both model {link.model!r} version "
+                f"{link.version}; pack one with another version"
+            )
+    if store is not None and link.source.parent.resolve() != store.resolve():
         raise ServingError(
             f"{link.source} is not in the model store {store}; copy it there, or leave model_store "
             "out of the configuration"
         )
-    return link

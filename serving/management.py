@@ -24,6 +24,7 @@ from makemar.serving.descriptions import (
     read_description,
     read_entry,
 )
+from makemar.serving.log_file import LogReader
 from makemar.serving.model_paths import addressable, model_path, model_title
 from makemar.serving.readiness import WorkerWatch, await_workers
 from makemar.serving.reply import Reply
@@ -47,7 +48,7 @@ class ManagementClient:
     `key_file` is the server's `key_file.json`; it is read at the first call, and again when the
     server refuses the key. `token` is a management key given directly. `timeout` is in seconds
     and holds for every call; calls that make the server unpack or end something get two minutes at
-    least. `worker_log` returns the server's log so far: with it, a registration that fails does so
+    least. `worker_log` reads the server's `ts_log.log`: with it, a registration that fails does so
     at once and with the worker's own traceback.
 
     Every method raises UnreachableError if nobody answers, AuthorizationError if the key is
@@ -61,7 +62,7 @@ class ManagementClient:
         key_file: Path | None = None,
         token: str | None = None,
         timeout: float = 10.0,
-        worker_log: Callable[[], str] | None = None,
+        worker_log: LogReader | None = None,
     ) -> None:
         tokens = token_source("management", key_file=key_file, token=token)
         self._transport = Transport(url, tokens=tokens, timeout=timeout)
@@ -131,7 +132,7 @@ class ManagementClient:
             synchronous="false",
         )
         before = self._registered(model_name)
-        watch = WorkerWatch(self._worker_log)
+        watch = WorkerWatch.from_now(self._worker_log)
         try:
             self._call(
                 "POST",
@@ -202,7 +203,7 @@ class ManagementClient:
                 f"{model_title(model, version)} cannot have {min_worker} to {most} workers; give a "
                 "min_worker from 0 up to max_worker"
             )
-        watch = WorkerWatch(self._worker_log)
+        watch = WorkerWatch.from_now(self._worker_log)
         self._call(
             "PUT",
             "models",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from makemar.errors import ServingError, WorkersFailedError
 from makemar.serving.descriptions import ModelDescription
+from makemar.serving.log_file import LogReader
 from makemar.serving.worker_log import WorkerFault, count_failures, find_fault
 
 __all__ = ["WorkerWatch", "await_workers"]
@@ -26,12 +27,14 @@ class WorkerWatch:
     process id, which changes when the server tries again.
     """
 
-    read_log: Callable[[], str] | None = None
-    _log_start: int = 0
+    log: LogReader | None = None
+    mark: int = 0
     _pids: dict[str, set[int]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._log_start = len(self.read_log()) if self.read_log else 0
+    @classmethod
+    def from_now(cls, log: LogReader | None) -> WorkerWatch:
+        """Begin a watch that looks at nothing older than this moment."""
+        return cls(log, log.mark() if log is not None else 0)
 
     def failure(self, model: ModelDescription) -> tuple[str, WorkerFault | None] | None:
         """Say whether a worker failed for good: how it is told, and its exception if known."""
@@ -60,11 +63,7 @@ class WorkerWatch:
         return next((fault for fault in faults if fault is not None), None)
 
     def _new_log(self) -> str:
-        if self.read_log is None:
-            return ""
-        log = self.read_log()
-        # A log that shrank was rotated: all of it is new.
-        return log[self._log_start :] if len(log) >= self._log_start else log
+        return self.log.since(self.mark) if self.log is not None else ""
 
 
 def await_workers(
@@ -102,7 +101,7 @@ def _failed(
     model: ModelDescription, why: str, fault: WorkerFault | None, *, url: str
 ) -> ServingError:
     """Write the error: one line, then the end of the worker's own traceback."""
-    told = "" if fault is None else "\n" + "\n".join(fault.traceback[-_TOLD_LINES:])
+    told = "" if fault is None else "\n" + "\n".join(fault.lines(_TOLD_LINES))
     return WorkersFailedError(
         f"model {model.name!r} version {model.version}: a worker did not come up: {why}; correct "
         f"the archive and register it again{told}",

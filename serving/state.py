@@ -9,6 +9,9 @@ from pathlib import Path
 from makemar.errors import ServingError
 from makemar.serving.addresses import ServerAddresses
 from makemar.serving.guard import remove_paths
+from makemar.serving.inference import InferenceClient
+from makemar.serving.log_file import LogFile
+from makemar.serving.management import ManagementClient
 from makemar.serving.processes import end_group, is_alive, reap
 from makemar.serving.work_dir import STATE_NAME, WorkDir
 
@@ -61,6 +64,17 @@ class ServerState:
     def alive(self) -> bool:
         """Whether that server still runs."""
         return is_alive(self.pid, self.started)
+
+    def management(self, *, timeout: float = 10.0) -> ManagementClient:
+        """Return a client that has this server's key and reads its log; `timeout` in seconds."""
+        log = LogFile(WorkDir(root=self.work_dir, tmp=self.tmp_dir, private=False).server_log)
+        return ManagementClient(
+            self.addresses.management, key_file=self.key_file, timeout=timeout, worker_log=log
+        )
+
+    def inference(self, *, timeout: float = 30.0) -> InferenceClient:
+        """Return a client that has this server's key; `timeout` in seconds."""
+        return InferenceClient(self.addresses.inference, key_file=self.key_file, timeout=timeout)
 
     def write(self) -> None:
         """Write the state into its folder, whole or not at all."""

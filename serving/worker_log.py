@@ -16,6 +16,8 @@ _CHAINED = re.compile(r"^(During handling of|The above exception was)")
 # TorchServe 0.12 looks for a handler that cannot be imported among its own, and that second
 # failure hides the first.
 _MISLEADING = "No module named 'ts.torch_handler."
+# Where every worker's traceback begins, which tells nothing about the archive.
+_BEATEN_TRACK = re.compile(r'File "(.*/ts/(model_service_worker|model_loader)\.py|.*importlib.*)"')
 _END = ("Backend worker process died.", "Failed to load model ", "[PID]")
 _LONGEST = 12  # lines of one exception's message
 
@@ -30,6 +32,13 @@ class WorkerFault:
 
     def __str__(self) -> str:
         return f"{self.exception} ({self.place})" if self.place else self.exception
+
+    def lines(self, most: int) -> list[str]:
+        """Return the traceback from the first frame that is not the worker's own, at its end."""
+        frames = [index for index, line in enumerate(self.traceback) if _FRAME.match(line)]
+        own = [index for index in frames if not _BEATEN_TRACK.search(self.traceback[index])]
+        told = self.traceback[own[0] if own else 1 :]
+        return [self.traceback[0], *told[-most:]]
 
 
 def count_failures(log: str, worker: str) -> int:
