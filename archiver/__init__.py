@@ -1,26 +1,34 @@
 """The archive: choose what goes in, plan it, write it, read it."""
 
 from makemar.archiver.archive_format import ArchiveFormat
+from makemar.archiver.container import StoredMember
+from makemar.archiver.integrity import check_record
 from makemar.archiver.manifest import Manifest, format_manifest, parse_manifest
 from makemar.archiver.mar_toml import format_spec, parse_spec, read_spec
 from makemar.archiver.member import Member
 from makemar.archiver.plan import ArchivePlan, plan_archive
+from makemar.archiver.reader import Archive, RecordState, read_archive
 from makemar.archiver.spec import ArchiveSpec, Include, parse_include, split_extra_files
 from makemar.archiver.writer import write_archive
 
 __all__ = [
+    "Archive",
     "ArchiveFormat",
     "ArchivePlan",
     "ArchiveSpec",
     "Include",
     "Manifest",
     "Member",
+    "RecordState",
+    "StoredMember",
+    "check_record",
     "format_manifest",
     "format_spec",
     "parse_include",
     "parse_manifest",
     "parse_spec",
     "plan_archive",
+    "read_archive",
     "read_spec",
     "split_extra_files",
     "write_archive",

@@ -11,8 +11,9 @@ __all__ = ["ArchiveFormat"]
 
 
 class ArchiveFormat(enum.Enum):
-    """A shape that TorchServe loads; the value is the name that `--archive-format` knows.
+    """A shape that TorchServe loads; `ArchiveFormat(text)` knows the names of `--archive-format`.
 
+    "default" is MAR as well.
     TorchServe 0.12: a file named `*.mar` (in lower case) is read as a zip, every other file as a
     gzipped tar whose first path component is dropped, and a directory is linked, not copied.
     """
@@ -20,6 +21,11 @@ class ArchiveFormat(enum.Enum):
     MAR = "zip-store"
     TGZ = "tgz"
     DIRECTORY = "no-archive"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ArchiveFormat | None:
+        # torch-model-archiver deflates by default; a stored .mar is what its users get here.
+        return cls.MAR if value == "default" else None
 
     @property
     def suffix(self) -> str:

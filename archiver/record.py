@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from makemar.errors import IntegrityError
 __all__ = ["RecordLine", "encode_digest", "format_record", "make_record_member", "parse_record"]
 
 _ALGORITHM = "sha256"
+_SIZE = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ def _parse_row(row: list[str], number: int) -> RecordLine:
     if len(row) == 3:
         name, digest, size = row
         algorithm, _, value = digest.partition("=")
-        if name and algorithm == _ALGORITHM and value and size.isascii() and size.isdigit():
+        if name and algorithm == _ALGORITHM and value and _SIZE.fullmatch(size):
             return RecordLine(name=name, digest=value, size=int(size))
     raise IntegrityError(
         f"{RECORD_NAME}, line {number}: not a path, a sha256= and a size; pack again"

@@ -116,10 +116,12 @@ def _member(name: str, path: Path, origin: str) -> Member | Finding:
 
 
 def _suggest(path: Path) -> str:
-    """Guess what a missing file was to be: a built-in handler, or a neighbour of like name."""
-    built_in = difflib.get_close_matches(path.stem, BUILT_IN_HANDLERS, n=1)
-    if built_in and path.suffix == ".py":
-        return f"did you mean TorchServe's {built_in[0]!r}?"
+    """Guess what a missing file was to be: a neighbour of like name, or a built-in handler."""
     neighbours = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
     close = difflib.get_close_matches(path.name, neighbours, n=1)
-    return f"did you mean {close[0]!r}?" if close else ""
+    if close:
+        return f"did you mean {close[0]!r}?"
+    built_in = difflib.get_close_matches(path.stem, BUILT_IN_HANDLERS, n=1, cutoff=0.8)
+    return (
+        f"did you mean TorchServe's {built_in[0]!r}?" if built_in and path.suffix == ".py" else ""
+    )

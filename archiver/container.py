@@ -1,0 +1,158 @@
+"""The files inside an archive of any format, one after the other, without unpacking it."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from makemar.archiver.archive_format import ArchiveFormat
+from makemar.errors import ArchiveError, IntegrityError
+
+__all__ = [
+    "Opener",
+    "StoredMember",
+    "detect_format",
+    "read_small",
+    "translate_damage",
+    "walk_archive",
+]
+
+_ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
+_SMALL = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMember:
+    """A file inside an archive: its name there, and its unpacked size in bytes."""
+
+    name: str
+    size: int
+
+
+# Opens a member's contents, while walk_archive stands at it.
+Opener = Callable[[], IO[bytes]]
+
+
+def detect_format(path: Path) -> ArchiveFormat:
+    """Return the format that TorchServe takes an archive for, which its name alone decides.
+
+    Raises ArchiveError if it is not there, or its contents are of another format.
+    """
+    if path.is_dir():
+        return ArchiveFormat.DIRECTORY
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_ZIP))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ArchiveError(
+            f"{path}: cannot be read: {reason}; check the path", path=path
+        ) from error
+    named_mar = path.name.endswith(".mar")
+    if named_mar and start != _ZIP:
+        advice = "rename it to .tar.gz" if start.startswith(_GZIP) else "pack it again"
+        raise ArchiveError(f"{path}: named .mar, but no zip starts here; {advice}", path=path)
+    if not named_mar and not start.startswith(_GZIP):
+        advice = "rename it to .mar" if start == _ZIP else "pack it again"
+        raise ArchiveError(
+            f"{path}: TorchServe takes every name but .mar for a gzipped tar, and it is none; "
+            f"{advice}",
+            path=path,
+        )
+    return ArchiveFormat.MAR if named_mar else ArchiveFormat.TGZ
+
+
+def walk_archive(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
+    """Yield the regular files of an archive in their order, each with what opens it.
+
+    Names are as TorchServe would unpack them: of a tar without the first component, of a
+    directory that holds nothing but another one from inside that. Nothing is unpacked or run.
+    Raises ArchiveError for what is no archive, IntegrityError for a damaged one.
+    """
+    walk = {
+        ArchiveFormat.MAR: _walk_zip,
+        ArchiveFormat.TGZ: _walk_tarball,
+        ArchiveFormat.DIRECTORY: _walk_directory,
+    }[detect_format(path)]
+    with translate_damage(path):
+        yield from walk(path)
+
+
+@contextmanager
+def translate_damage(path: Path) -> Iterator[None]:
+    """Turn what the standard library raises over a bad archive into an IntegrityError."""
+    try:
+        yield
+    except PermissionError as error:
+        raise ArchiveError(
+            f"{path}: cannot be read: {error.strerror}; make it readable", path=path
+        ) from error
+    except NotImplementedError as error:
+        raise IntegrityError(
+            f"{path}: a compression that TorchServe cannot read ({error}); pack it again", path=path
+        ) from error
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError) as e:
+        raise IntegrityError(
+            f"{path}: damaged, {e or 'it ends too early'}; fetch or pack it again", path=path
+        ) from e
+
+
+def read_small(member: StoredMember, open_it: Opener, path: Path) -> bytes:
+    """Return the contents of a member that is text; raises ArchiveError if it is over 16 MiB."""
+    with open_it() as stream:
+        contents = stream.read(_SMALL + 1)
+    if len(contents) > _SMALL:
+        raise ArchiveError(
+            f"{path}: {member.name} is over {_SMALL >> 20} MiB, which no such file needs; "
+            "pack it again",
+            path=path,
+        )
+    return contents
+
+
+def _walk_zip(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if not info.is_dir():
+                # By info, not by name: that would open the last of two duplicates.
+                member = StoredMember(name=info.filename, size=info.file_size)
+                yield member, partial(archive.open, info)
+
+
+def _walk_tarball(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
+    with tarfile.open(path, "r:gz") as archive:
+        for info in archive:
+            name = info.name.lstrip("/").partition("/")[2]
+            if info.isreg() and name:
+                yield StoredMember(name=name, size=info.size), partial(_extract, archive, info)
+
+
+def _extract(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    stream = archive.extractfile(info)
+    if stream is None:
+        raise tarfile.ExtractError(f"{info.name} has no contents")
+    return stream
+
+
+def _walk_directory(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
+    children = list(path.iterdir())
+    top = children[0] if len(children) == 1 and children[0].is_dir() else path
+    for folder, folders, files in os.walk(top):
+        # A server that loaded the directory leaves compiled files in it.
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for file in (Path(folder, name) for name in sorted(files)):
+            if file.is_file():
+                name, size = file.relative_to(top).as_posix(), file.stat().st_size
+                yield StoredMember(name=name, size=size), partial(_open, file)
+
+
+def _open(file: Path) -> IO[bytes]:
+    return file.open("rb")

@@ -1,0 +1,105 @@
+"""`server.json`: what a later command must know about a server to reach it and to stop it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from makemar.errors import ServingError
+from makemar.serving.addresses import ServerAddresses
+from makemar.serving.guard import remove_paths
+from makemar.serving.inference import InferenceClient
+from makemar.serving.log_file import LogFile
+from makemar.serving.management import ManagementClient
+from makemar.serving.processes import end_group, is_alive, reap
+from makemar.serving.work_dir import STATE_NAME, WorkDir
+
+__all__ = ["ServerState", "stop_server"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerState:
+    """A server that was started in `work_dir`.
+
+    `started` is the start time of process `pid`, in seconds since 1970. `key_file` is None if the
+    server asks for no keys. `tmp_dir` goes when the server goes.
+    """
+
+    work_dir: Path
+    pid: int
+    started: float
+    addresses: ServerAddresses
+    key_file: Path | None
+    tmp_dir: Path
+
+    @classmethod
+    def read(cls, work_dir: Path) -> ServerState:
+        """Read the state in a folder; raise ServingError if there is none or it is damaged."""
+        path = work_dir / STATE_NAME
+        try:
+            data = json.loads(path.read_bytes())
+            key_file = data["key_file"]
+            return cls(
+                work_dir=Path(data["work_dir"]),
+                pid=int(data["pid"]),
+                started=float(data["started"]),
+                addresses=ServerAddresses(**data["addresses"]),
+                key_file=None if key_file is None else Path(key_file),
+                tmp_dir=Path(data["tmp_dir"]),
+            )
+        except FileNotFoundError as error:
+            raise ServingError(
+                f"no server was started in {work_dir}; start one with `make-mar serve`, or give "
+                "its work directory"
+            ) from error
+        except OSError as error:
+            raise ServingError(f"cannot read {path}: {error.strerror}") from error
+        except (ValueError, LookupError, TypeError) as error:
+            raise ServingError(
+                f"{path} is damaged; end the server by hand and remove it"
+            ) from error
+
+    @property
+    def alive(self) -> bool:
+        """Whether that server still runs."""
+        return is_alive(self.pid, self.started)
+
+    def management(self, *, timeout: float = 10.0) -> ManagementClient:
+        """Return a client that has this server's key and reads its log; `timeout` in seconds."""
+        log = LogFile(WorkDir(root=self.work_dir, tmp=self.tmp_dir, private=False).server_log)
+        return ManagementClient(
+            self.addresses.management, key_file=self.key_file, timeout=timeout, worker_log=log
+        )
+
+    def inference(self, *, timeout: float = 30.0) -> InferenceClient:
+        """Return a client that has this server's key; `timeout` in seconds."""
+        return InferenceClient(self.addresses.inference, key_file=self.key_file, timeout=timeout)
+
+    def write(self) -> None:
+        """Write the state into its folder, whole or not at all."""
+        path = self.work_dir / STATE_NAME
+        draft = path.with_suffix(".json.new")
+        data = asdict(self)
+        data["key_file"] = None if self.key_file is None else str(self.key_file)
+        data["work_dir"], data["tmp_dir"] = str(self.work_dir), str(self.tmp_dir)
+        draft.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        draft.replace(path)
+
+
+def stop_server(work_dir: Path, *, grace: float = 15.0) -> bool:
+    """Stop the server that was started in a folder, and everything that it started.
+
+    It has `grace` seconds to end by itself before it is killed. Its keys, its temporary folder and
+    `server.json` are removed; logs and model store stay. Returns False if it had ended before.
+    Raises ServingError if no server was started there.
+    """
+    state = ServerState.read(work_dir)
+    alive = state.alive
+    end_group(state.pid, state.started, grace=grace)
+    reap(state.pid)
+    place = WorkDir(root=work_dir, tmp=state.tmp_dir, private=False)
+    # The file may have come with a folder from elsewhere: it must not choose what is removed.
+    leftovers = place.leftovers if place.owns_tmp else (place.key_file, place.state_file)
+    remove_paths(leftovers)
+    return alive
