@@ -67,9 +67,7 @@ def render(value: object, *, max_bytes: int) -> Reply:
 
 def error_reply(error: RequestError, request_id: str | None) -> Reply:
     """Return the JSON reply for one request's own error."""
-    # ASCII output (json's default) keeps even a lone surrogate in the message sendable.
-    body = json.dumps(error.body(request_id)).encode("ascii")
-    return Reply(body, status=error.status, content_type=JSON)
+    return Reply(_json(error.body(request_id)), status=error.status, content_type=JSON)
 
 
 def _status(status: object) -> int:
@@ -107,12 +105,17 @@ def _body(value: object) -> tuple[bytes, str]:
     try:
         if isinstance(value, str):
             return value.encode("utf-8"), TEXT
-        text = json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":"))
-        return text.encode("ascii"), JSON
+        return _json(value), JSON
     except UnicodeEncodeError as error:
         raise ReplyError("the reply's text holds a lone surrogate, not valid Unicode") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise ReplyError(f"the output cannot be written as JSON: {error}") from error
+
+
+def _json(value: object) -> bytes:
+    """Write strict JSON; as ASCII, so that even a lone surrogate inside it can be sent."""
+    text = json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":"))
+    return text.encode("ascii")
 
 
 def _plain(value: Any) -> object:
