@@ -20,6 +20,7 @@ from makemar.handlers.forwards import Forwards
 from makemar.handlers.guard import guarded
 from makemar.handlers.labels import load_labels
 from makemar.handlers.loading import load_model
+from makemar.handlers.preparation import place_inputs
 from makemar.handlers.reply import render
 from makemar.handlers.request import Request
 from makemar.handlers.settings import HandlerSettings, read_settings
@@ -153,7 +154,7 @@ class BaseHandler:
 
     def forward(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the model on a batch, on its device."""
-        batch = tensors.apply(lambda tensor: tensor.to(self.device), batch)
+        batch = place_inputs(batch, self.device, self.settings)
         if isinstance(batch, dict):
             return self.model(*args, **batch, **kwargs)
         if isinstance(batch, tuple):

@@ -1,9 +1,7 @@
-"""A model from the files of an archive: TorchScript, or a model file with its weights."""
+"""A model from the files of an archive, whatever format they have."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -12,8 +10,12 @@ from typing import Any
 
 import torch
 
+from makemar.handlers.eager import load_eager
 from makemar.handlers.errors import LoadError
+from makemar.handlers.onnx import OnnxModel
+from makemar.handlers.preparation import prepare
 from makemar.handlers.settings import HandlerSettings
+from makemar.handlers.weights import is_safetensors
 
 __all__ = ["load_model"]
 
@@ -21,115 +23,82 @@ __all__ = ["load_model"]
 def load_model(
     model_dir: Path, model: Mapping[str, Any], device: torch.device, settings: HandlerSettings
 ) -> Any:
-    """Load what the manifest's `model` section names, in evaluation mode, on `device`.
+    """Load what the manifest's `model` section names and make it ready to run on `device`.
 
-    With `modelFile`: the one `torch.nn.Module` class of that file, filled from `serializedFile`
-    if there is one (a state dict, read with `weights_only`). Without: a TorchScript archive.
-    Raises `LoadError` that names the file and the reason.
+    With `modelFile`: the network of that file, filled from `serializedFile` (a state dict or
+    safetensors). Without, by what `serializedFile` is: TorchScript, a `torch.export` program or
+    AOTInductor package (`.pt2`), ONNX, and a pickled network only with
+    `handler.unsafe_pickle: true`. Raises `LoadError` that names the file and the reason.
     """
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
     serialized, model_file = model.get("serializedFile"), model.get("modelFile")
     weights = model_dir / serialized if serialized else None
     if weights is not None and not weights.is_file():
         raise LoadError(f"{weights.name}: the weights named in the manifest are not in the archive")
     if model_file:
-        network = _load_eager(_model_class(model_file), weights)
-    elif weights is not None:
-        network = _load_torchscript(weights, device)
-    else:
+        return prepare(load_eager(model_file, weights), device, settings)
+    if weights is None:
         raise LoadError(
             "the archive names neither a model file nor a serialized file; "
             "pack one of them, or load the model in initialize()"
         )
-    return network.to(device).eval()
+    if weights.suffix == ".onnx":
+        return OnnxModel(weights, device, threads=settings.threads)
+    return prepare(_load_program(weights, device, settings), device, settings)
 
 
-def _model_class(model_file: str) -> type[torch.nn.Module]:
-    module = importlib.import_module(Path(model_file).stem)
-    classes = [
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value)
-        and issubclass(value, torch.nn.Module)
-        and value.__module__ == module.__name__
-    ]
-    # Building blocks are modules too; the network is the one that the others do not inherit
-    # from and that the file lists in __all__, or simply the only one.
-    public = [c for c in classes if c.__name__ in getattr(module, "__all__", ())]
-    if len(public) == 1:
-        return public[0]
-    if len(classes) == 1:
-        return classes[0]
-    names = ", ".join(c.__name__ for c in classes) or "none"
+def _load_program(weights: Path, device: torch.device, settings: HandlerSettings) -> Any:
+    names = _members(weights)
+    try:
+        if any("/data/aotinductor/" in name for name in names):
+            return _load_aot_inductor(weights)
+        if any(name.endswith(("/models/model.json", "serialized_exported_program.json"))
+               for name in names):  # fmt: skip
+            return torch.export.load(weights).module()
+        if any(name.endswith("/constants.pkl") for name in names):
+            return _load_torchscript(weights, device)
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise LoadError(f"{weights.name} cannot be loaded: {error}") from error
+    if settings.unsafe_pickle:
+        return _load_pickle(weights)
+    hint = "" if not is_safetensors(weights) else " (safetensors hold weights alone)"
     raise LoadError(
-        f"{model_file}: expected one torch.nn.Module class, found {names}; "
-        "name the network in __all__"
+        f"{weights.name} is not a TorchScript archive, exported program or ONNX model{hint}; pack "
+        "the network's Python file beside a state dict (--model-file), or, for a pickled network "
+        "that you trust to run code, set handler.unsafe_pickle: true"
     )
 
 
-def _load_eager(kind: type[torch.nn.Module], weights: Path | None) -> torch.nn.Module:
-    if weights is None:
-        return kind()
-    state = _load_state(weights)
-    try:
-        network = _on_meta(kind)
-        network.load_state_dict(state, assign=True)
-    except RuntimeError as error:
-        raise LoadError(f"{weights.name} does not fit {kind.__name__}: {error}") from error
-    if _has_meta(network):
-        # Buffers that are not in the state dict hold values only after a real construction.
-        network = kind()
-        network.load_state_dict(state, assign=True)
-    return network
-
-
-def _on_meta(kind: type[torch.nn.Module]) -> torch.nn.Module:
-    """Build the network without memory for its weights; they come from the file a moment later."""
-    try:
-        with torch.device("meta"):
-            return kind()
-    except (NotImplementedError, RuntimeError):  # its constructor needs real values
-        return kind()
-
-
-def _has_meta(network: torch.nn.Module) -> bool:
-    tensors = [*network.parameters(), *network.buffers()]
-    return any(tensor.is_meta for tensor in tensors)
-
-
-def _load_state(weights: Path) -> Mapping[str, torch.Tensor]:
-    try:
-        # Memory mapping needs torch's zip format; older files are read the old way.
-        state = torch.load(
-            weights, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(weights)
-        )
-    except Exception as error:
-        raise LoadError(
-            f"{weights.name} is not a state dict that loads with weights_only: {error}; "
-            "save it with torch.save(model.state_dict(), ...)"
-        ) from error
-    if not isinstance(state, Mapping):
-        raise LoadError(f"{weights.name} holds a {type(state).__name__}, not a state dict")
-    return state
+def _members(path: Path) -> list[str]:
+    """List what is inside: every format of torch is a zip, told apart by its members."""
+    if not zipfile.is_zipfile(path):
+        return []
+    with zipfile.ZipFile(path) as archive:
+        # AOTInductor packages have no common top folder.
+        return [f"/{name}" for name in archive.namelist()]
 
 
 def _load_torchscript(weights: Path, device: torch.device) -> Any:
-    if not _is_torchscript(weights):
-        raise LoadError(
-            f"{weights.name} is not a TorchScript archive; pack the network's Python file "
-            "beside a state dict (--model-file), or save with torch.jit.save"
-        )
+    with warnings.catch_warnings():
+        # torch deprecates the format for new models; those that exist still have to run.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.jit.load(str(weights), map_location=device)  # type: ignore[no-untyped-call]
+
+
+def _load_aot_inductor(weights: Path) -> Any:
+    load = getattr(torch._inductor, "aoti_load_package", None)
+    if load is None:
+        raise LoadError(f"{weights.name} is an AOTInductor package; it needs torch 2.6 or newer")
+    return load(str(weights))
+
+
+def _load_pickle(weights: Path) -> Any:
+    """Unpickle a whole network; its file can run any code, so the settings must ask for it."""
     try:
-        with warnings.catch_warnings():
-            # torch deprecates the format for new models; those that exist still have to run.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            return torch.jit.load(str(weights), map_location=device)  # type: ignore[no-untyped-call]
-    except RuntimeError as error:
-        raise LoadError(f"{weights.name} cannot be loaded as TorchScript: {error}") from error
-
-
-def _is_torchscript(weights: Path) -> bool:
-    """Tell TorchScript from a state dict: both are zips, only the first one holds code."""
-    if not zipfile.is_zipfile(weights):
-        return False
-    with zipfile.ZipFile(weights) as archive:
-        return any(name.endswith("/constants.pkl") for name in archive.namelist())
+        network = torch.load(weights, map_location="cpu", weights_only=False)
+    except Exception as error:
+        raise LoadError(f"{weights.name} cannot be unpickled: {error}") from error
+    if not callable(network):
+        raise LoadError(f"{weights.name} holds a {type(network).__name__}, not a network")
+    return network

@@ -27,6 +27,27 @@ __all__ = ["HandlerSettings", "read_settings"]
 _FOREIGN_KEYS = frozenset({"profile"})
 
 
+_CHOICES: Mapping[str, tuple[str | None, ...]] = {
+    "dtype": ("float32", "bfloat16", "float16"),
+    "quantize": (None, "int8"),
+    "compile": (
+        None,
+        "default",
+        "reduce-overhead",
+        "max-autotune",
+        "max-autotune-no-cudagraphs",
+    ),
+}
+_AT_LEAST_ONE = (
+    "threads",
+    "decode_threads",
+    "max_forward_batch",
+    "max_tokens",
+    "padding",
+    "max_response_bytes",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class HandlerSettings:
     """What every handler can be told.
@@ -45,6 +66,8 @@ class HandlerSettings:
     What goes out: `max_response_bytes` (TorchServe kills the worker above `max_response_size`;
     default: the server's own, 6,553,500), `metrics` (batch statistics through TorchServe's
     metrics; each costs the server a log line per batch).
+
+    What may run: `unsafe_pickle` lets a pickled network be loaded, which can run any code.
     """
 
     device: Optional[str] = None  # noqa: UP045  (read at run time, on Python 3.9 too)
@@ -62,6 +85,19 @@ class HandlerSettings:
     max_response_bytes: int = 6_553_500
     metrics: bool = False
     unsafe_pickle: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse values of the right type that mean nothing."""
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                told = ", ".join(str(choice) for choice in allowed if choice is not None)
+                raise LoadError(f"handler.{name} is {getattr(self, name)!r}, not one of {told}")
+        for name in _AT_LEAST_ONE:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise LoadError(f"handler.{name} is {value}, it must be at least 1")
+        if not 0 <= self.max_padding_waste <= 1:
+            raise LoadError(f"handler.max_padding_waste is {self.max_padding_waste}, not 0 to 1")
 
 
 Settings = TypeVar("Settings", bound=HandlerSettings)

@@ -217,7 +217,7 @@ def test_a_lost_device_is_never_retried_and_the_worker_ends_after_it_answered():
     assert "device-side assert" in done.stderr
 
 
-# -- every kind of row ---------------------------------------------------------------------------
+# -- every kind of row ------------------------------------------------------------------------
 
 
 class Anything(BaseHandler):
@@ -271,7 +271,7 @@ def test_any_rows_give_one_sendable_reply_each(batch):
             assert not set("\r\n") & set(name + value)
 
 
-# -- predictions beside explanations ----------------------------------------------------------------
+# -- predictions beside explanations ----------------------------------------------------------
 
 
 class Explaining(BaseHandler):

@@ -1,0 +1,300 @@
+"""Every format that models come in, loaded and answering; what cannot be loaded is named."""
+
+import re
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import pytest
+import torch
+
+from makemar.handlers import BaseHandler, LoadError
+from makemar.handlers.testing import ask, load
+
+NETWORK = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.linear(x)
+"""
+# torch's compiler imports parts of torch that torch itself deprecates.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning"),
+]
+ROWS = [{"body": [1.0, 2.0, 3.0]}, {"body": [0.0, -1.0, 0.5]}]
+
+
+@pytest.fixture
+def network():
+    torch.manual_seed(0)
+    namespace = {}
+    exec(NETWORK, namespace)
+    return namespace["Net"]().eval()
+
+
+@pytest.fixture
+def expected(network):
+    with torch.no_grad():
+        return network(torch.tensor([row["body"] for row in ROWS])).tolist()
+
+
+def answers(folder, name, *, model_file=False, **settings):
+    model = {"serializedFile": name}
+    if model_file:
+        (folder / "network.py").write_text(NETWORK)
+        model["modelFile"] = "network.py"
+    handler = load(BaseHandler, folder, model=model, config={"handler": settings})
+    replies = ask(handler, ROWS)
+    assert [reply.status for reply in replies] == [200, 200]
+    return [reply.json() for reply in replies]
+
+
+def close(got, expected, tolerance=1e-6):
+    return all(
+        row == pytest.approx(want, rel=tolerance, abs=tolerance)
+        for row, want in zip(got, expected, strict=True)
+    )
+
+
+def test_state_dict_with_model_file(tmp_path, network, expected):
+    torch.save(network.state_dict(), tmp_path / "net.pth")
+    assert close(answers(tmp_path, "net.pth", model_file=True), expected)
+
+
+def test_an_old_state_dict_that_cannot_be_mapped(tmp_path, network, expected):
+    torch.save(network.state_dict(), tmp_path / "net.pth", _use_new_zipfile_serialization=False)
+    assert close(answers(tmp_path, "net.pth", model_file=True), expected)
+
+
+@pytest.mark.parametrize("name", ["net.pt", "net.pth"])
+def test_torchscript(tmp_path, network, expected, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.trace(network, torch.zeros(2, 3)).save(tmp_path / name)
+    assert close(answers(tmp_path, name), expected)
+
+
+def test_safetensors(tmp_path, network, expected):
+    from safetensors.torch import save_file
+
+    save_file(network.state_dict(), tmp_path / "net.safetensors")
+    assert close(answers(tmp_path, "net.safetensors", model_file=True), expected)
+
+
+def write_shards(folder, network):
+    import json
+
+    from safetensors.torch import save_file
+
+    state = network.state_dict()
+    shards = {name: f"net-{i}.safetensors" for i, name in enumerate(sorted(state))}
+    for name, shard in shards.items():
+        save_file({name: state[name]}, folder / shard)
+    (folder / "net.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+    return shards
+
+
+def test_sharded_safetensors(tmp_path, network, expected):
+    write_shards(tmp_path, network)
+    assert close(answers(tmp_path, "net.safetensors.index.json", model_file=True), expected)
+
+
+def test_a_missing_shard_is_named(tmp_path, network):
+    shards = write_shards(tmp_path, network)
+    (tmp_path / shards["linear.bias"]).unlink()
+    with pytest.raises(LoadError, match=shards["linear.bias"]):
+        answers(tmp_path, "net.safetensors.index.json", model_file=True)
+
+
+@pytest.fixture
+def exported(network):
+    batch = torch.export.Dim("batch", min=1, max=64)
+    return torch.export.export(network, (torch.zeros(2, 3),), dynamic_shapes=({0: batch},))
+
+
+def test_exported_program(tmp_path, exported, expected):
+    torch.export.save(exported, tmp_path / "net.pt2")
+    assert close(answers(tmp_path, "net.pt2"), expected)
+
+
+def test_aot_inductor_package(tmp_path, exported, expected):
+    torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "net.pt2"))
+    assert close(answers(tmp_path, "net.pt2"), expected)
+
+
+def test_onnx(tmp_path, network, expected):
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    weight, bias = (tensor.detach().numpy() for tensor in network.parameters())
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1)],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 2])],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    assert close(answers(tmp_path, "net.onnx", threads=1), expected)
+
+
+def test_a_pickled_network_only_when_the_settings_ask_for_it(tmp_path):
+    torch.save(torch.nn.Linear(3, 2), tmp_path / "net.pt")
+    with pytest.raises(LoadError, match="unsafe_pickle: true"):
+        answers(tmp_path, "net.pt")
+    assert answers(tmp_path, "net.pt", unsafe_pickle=True)
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "tolerance"),
+    [
+        ({"dtype": "bfloat16"}, 2e-2),
+        ({"dtype": "float16"}, 2e-3),
+        ({"quantize": "int8"}, 3e-2),
+        ({"compile": "default"}, 1e-6),
+        ({"channels_last": True}, 1e-6),
+        ({"threads": 1}, 1e-6),
+    ],
+    ids=str,
+)
+def test_a_setting_changes_how_the_model_runs_not_what_it_says(
+    tmp_path, network, expected, settings, tolerance
+):
+    torch.save(network.state_dict(), tmp_path / "net.pth")
+    assert close(answers(tmp_path, "net.pth", model_file=True, **settings), expected, tolerance)
+
+
+def test_the_settings_reach_the_model(tmp_path, network):
+    (tmp_path / "network.py").write_text(NETWORK)
+    torch.save(network.state_dict(), tmp_path / "net.pth")
+    model = {"modelFile": "network.py", "serializedFile": "net.pth"}
+    half = load(BaseHandler, tmp_path, model=model, config={"handler": {"dtype": "bfloat16"}})
+    assert half.model.linear.weight.dtype == torch.bfloat16
+    assert not half.model.training
+    int8 = load(BaseHandler, tmp_path, model=model, config={"handler": {"quantize": "int8"}})
+    assert int8.model.linear.weight().dtype == torch.qint8
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"dtype": "float64"}, "handler.dtype is 'float64', not one of float32"),
+        ({"quantize": "int4"}, "handler.quantize is 'int4', not one of int8"),
+        ({"compile": "fast"}, "handler.compile is 'fast'"),
+        ({"decode_threads": 0}, "handler.decode_threads is 0, it must be at least 1"),
+        ({"max_padding_waste": 1.5}, "handler.max_padding_waste is 1.5"),
+        ({"warm_up": True}, "did you mean warmup?"),
+        ({"padding": "longest"}, "handler.padding is 'longest', not int"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused(tmp_path, network, settings, told):
+    torch.save(network.state_dict(), tmp_path / "net.pth")
+    with pytest.raises(LoadError, match=re.escape(told)):
+        answers(tmp_path, "net.pth", model_file=True, **settings)
+
+
+def test_a_program_that_is_fixed_refuses_to_be_changed(tmp_path, exported):
+    torch.export.save(exported, tmp_path / "net.pt2")
+    with pytest.raises(LoadError, match="dtype cannot change a"):
+        answers(tmp_path, "net.pt2", dtype="bfloat16")
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+PEAK = """
+    import resource, sys
+    from pathlib import Path
+    import torch
+    from makemar.handlers import BaseHandler
+    from makemar.handlers.testing import ask, load
+
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    # Once with a small model, so that libraries are loaded before the measurement.
+    folder = Path(sys.argv[1])
+    model = {"modelFile": "network.py", "serializedFile": "weights.pth"}
+    config = {"handler": {"device": "cpu"}}
+    before = peak()
+    handler = load(BaseHandler, folder, model=model, config=config)
+    assert ask(handler, [{"body": [0.0] * 4096}])[0].status == 200
+    print((peak() - before) / (folder / "weights.pth").stat().st_size)
+"""
+
+
+def test_weights_are_in_memory_once(tmp_path):
+    (tmp_path / "network.py").write_text(
+        NETWORK.replace(
+            "torch.nn.Linear(3, 2)",
+            "torch.nn.Sequential(*(torch.nn.Linear(4096, 4096) for _ in range(4)))",
+        )
+    )
+    state = {}
+    for i in range(4):
+        state[f"linear.{i}.weight"] = torch.zeros(4096, 4096)
+        state[f"linear.{i}.bias"] = torch.zeros(4096)
+    torch.save(state, tmp_path / "weights.pth")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PEAK), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(done.stdout) < 1.2
+
+
+# -- warm-up ---------------------------------------------------------------------------------------
+
+
+class Warm(BaseHandler):
+    """Shows which batch sizes it was run with."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def examples(self):
+        return [torch.zeros(3)]
+
+    def forward(self, batch):
+        self.sizes.append(len(batch))
+        return super().forward(batch)
+
+
+def test_a_model_is_warm_for_every_planned_batch_size(tmp_path, network, monkeypatch, caplog):
+    from makemar.handlers.testing import Context
+
+    (tmp_path / "network.py").write_text(NETWORK)
+    torch.save(network.state_dict(), tmp_path / "net.pth")
+    model = {"modelFile": "network.py", "serializedFile": "net.pth"}
+    monkeypatch.syspath_prepend(tmp_path)
+    handler = Warm()
+    with caplog.at_level("INFO"):
+        handler.initialize(Context(model_dir=tmp_path, model=model, config={}, batch_size=6))
+    monkeypatch.delitem(sys.modules, "network")
+    assert handler.sizes == [1, 2, 4, 6]
+    assert "warmup batch=6 first_call_ms=" in caplog.text
+
+
+def test_an_example_that_the_model_fails_on_is_a_load_failure(tmp_path, network):
+    class Wrong(Warm):
+        def examples(self):
+            return [torch.zeros(5)]
+
+    (tmp_path / "network.py").write_text(NETWORK)
+    torch.save(network.state_dict(), tmp_path / "net.pth")
+    model = {"modelFile": "network.py", "serializedFile": "net.pth"}
+    with pytest.raises(LoadError, match="warm-up with batch size 1 failed"):
+        load(Wrong, tmp_path, model=model)
+    assert load(Wrong, tmp_path, model=model, config={"handler": {"warmup": False}}).initialized
