@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import tarfile
 import zipfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from makemar.archiver.archive_format import ArchiveFormat
+from makemar.archiver.copying import CHUNK
 from makemar.errors import ArchiveError, IntegrityError
 
 __all__ = [
@@ -128,11 +130,14 @@ def _walk_zip(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
 
 
 def _walk_tarball(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
-    with tarfile.open(path, "r:gz") as archive:
+    with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r:") as archive:
         for info in archive:
             name = info.name.lstrip("/").partition("/")[2]
             if info.isreg() and name:
                 yield StoredMember(name=name, size=info.size), partial(_extract, archive, info)
+        # tarfile takes a broken header for the end; gzip's checksum, at the real end, tells.
+        while packed.read(CHUNK):
+            pass
 
 
 def _extract(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
