@@ -31,7 +31,10 @@ app = make_app()
 Model = Annotated[str, typer.Argument(help="The model's name.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Wait = Annotated[
-    float, typer.Option(min=0, help="Seconds to wait for READY workers; 0 does not wait.")
+    float,
+    typer.Option(
+        envvar="MAKEMAR_WAIT", min=0, help="Seconds to wait for READY workers; 0 does not wait."
+    ),
 ]
 _SETTLE = 120.0
 
