@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from assets import PHOTOGRAPHS, gather
+
 from makemar.archiver import plan_archive, read_spec, write_archive
 from makemar.serving import InferenceClient, Reply, TorchServe
 
