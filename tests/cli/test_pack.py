@@ -93,6 +93,7 @@ def test_a_mar_toml_in_the_folder_needs_no_flags(make_mar, model: Path) -> None:
     (model / "mar.toml").write_text(SPEC)
     assert make_mar("pack", cwd=model).code == 0
     assert names_in(model / "echo.mar") >= {"handler.py", "words.py"}
+    assert make_mar("pack", model, "--dry-run").out.startswith("member\t")
     # Flags that do not describe a model leave it to the file.
     assert make_mar("--export-path", "there", "--force", cwd=model).code == 0
     assert (model / "there" / "echo.mar").exists()
@@ -207,7 +208,7 @@ def test_what_cannot_be_written_is_one_line(make_mar, model: Path) -> None:
     make_mar(*FLAGS, "--export-path", "file", cwd=model).assert_failed("file")
     (model / "echo.mar").mkdir()
     make_mar(*FLAGS, "--force", cwd=model).assert_failed("echo.mar")
-    make_mar("pack", ".", cwd=model).assert_failed("directory")
+    make_mar("pack", ".", cwd=model).assert_failed("mar.toml")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to see a file in use")

@@ -196,6 +196,14 @@ def test_a_port_in_use_is_one_line(make_mar, served, tmp_path) -> None:
     assert not (tmp_path / "work" / "server.json").exists()
 
 
+def test_a_bad_configuration_is_one_line_with_its_place(make_mar, tmp_path) -> None:
+    config = tmp_path / "config.properties"
+    config.write_text("# top\njob_queue_size=10 \n")
+    done = make_mar("serve", "--config", config, "--work-dir", tmp_path / "work")
+    done.assert_failed(f"{config}:2: job_queue_size", "spaces at the end")
+    assert not (tmp_path / "work").exists()
+
+
 def wait_for_line(process: subprocess.Popen[bytes], start: bytes) -> bytes:
     assert process.stdout is not None
     for line in process.stdout:
@@ -261,7 +269,11 @@ def test_sigterm_stops_it_cleanly_at_any_time(make_mar, tmp_path, ready: bool) -
 
 
 def test_stopped_from_elsewhere_it_ends_in_order(make_mar, tmp_path) -> None:
-    with make_mar.start("serve", "--port", "0", "--work-dir", tmp_path / "work") as process:
+    # What `config init` writes, `serve` reads.
+    config = tmp_path / "config.properties"
+    assert make_mar("config", "init", "--out", config).code == 0
+    options = ("--config", config, "--port", "0", "--work-dir", tmp_path / "work")
+    with make_mar.start("serve", *options) as process:
         wait_for_line(process, b"grpc_management:")
         assert make_mar("stop", "--work-dir", tmp_path / "work").code == 0
         process.communicate(timeout=60)
