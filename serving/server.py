@@ -20,14 +20,14 @@ from makemar.serving.java import find_java
 from makemar.serving.java_process import JavaProcess
 from makemar.serving.launch import (
     Launch,
-    ModelSettings,
     effective_config,
     loads_at_start,
     plan_launch,
     torchserve_home,
 )
-from makemar.serving.loading import await_loaded, check_settings, register_archives
+from makemar.serving.loading import await_loaded, check_loaded, register_archives
 from makemar.serving.management import ManagementClient
+from makemar.serving.model_settings import ModelSettings
 from makemar.serving.state import ServerState
 from makemar.serving.work_dir import STATE_NAME, make_work_dir
 
@@ -278,7 +278,7 @@ class TorchServe:
         try:
             loaded = await_loaded(self.management, java, deadline) if config.load_models else ()
             if loads_at_start(config):
-                check_settings(loaded, links, self._settings)
+                check_loaded(loaded, links, self._settings)
                 return loaded
             return loaded + register_archives(self.management, links, self._settings, deadline)
         except UnreachableError as error:
@@ -288,6 +288,7 @@ class TorchServe:
             raise ServingError(f"TorchServe ended while it started: {java.reason(code)}") from error
 
     def _state(self, java: JavaProcess) -> ServerState:
+        own = self._launched().config.model_store == str(java.place.model_store)
         return ServerState(
             work_dir=java.place.root,
             pid=java.pid,
@@ -295,6 +296,7 @@ class TorchServe:
             addresses=self.addresses,
             key_file=self.key_file,
             tmp_dir=java.place.tmp,
+            model_store=java.place.model_store if own else None,
         )
 
     def _running(self) -> JavaProcess:

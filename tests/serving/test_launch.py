@@ -7,12 +7,12 @@ from makemar.errors import ConfigError
 from makemar.serving.archive_links import ArchiveLink
 from makemar.serving.launch import (
     Launch,
-    ModelSettings,
     effective_config,
     loads_at_start,
     plan_launch,
     torchserve_home,
 )
+from makemar.serving.model_settings import ModelSettings
 from makemar.serving.work_dir import WorkDir
 
 LINK = ArchiveLink(source=Path("/a/m.mar"), model="m", version="1.0", name="m.mar")

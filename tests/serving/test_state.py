@@ -2,11 +2,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from makemar.errors import ServingError
+from makemar.errors import ArchiveError, ServingError
 from makemar.serving import ServerAddresses, ServerState, stop_server
 from makemar.serving.processes import start_time
 
@@ -30,6 +31,7 @@ def make_state(folder: Path, *, tmp_dir: Path | None = None, keys: bool = True) 
         addresses=ADDRESSES,
         key_file=folder / "key_file.json" if keys else None,
         tmp_dir=tmp_dir or folder / "tmp",
+        model_store=folder / "model_store" if keys else None,
     )
 
 
@@ -94,3 +96,16 @@ def test_clients_of_a_state_have_its_addresses_and_show_no_key(tmp_path: Path):
     state = make_state(tmp_path)
     assert state.management().url == ADDRESSES.management
     assert state.inference().url == ADDRESSES.inference
+
+
+def test_an_archive_comes_within_reach_by_name_or_by_url(
+    tmp_path: Path, zip_up: Callable[..., Path]
+):
+    archive = zip_up("one", "def handle(data, context):\n    return data\n")
+    state = make_state(tmp_path)
+    (tmp_path / "model_store").mkdir()
+    assert state.shelve(archive) == "one.mar"
+    assert (tmp_path / "model_store" / "one.mar").samefile(archive)
+    assert make_state(tmp_path, keys=False).shelve(archive) == f"file://{archive}"
+    with pytest.raises(ArchiveError):
+        state.shelve(tmp_path / "missing.mar")
