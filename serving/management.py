@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from makemar.errors import (
@@ -74,12 +73,7 @@ class ManagementClient:
     def __enter__(self) -> ManagementClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -155,14 +149,7 @@ class ManagementClient:
             registration.undo()
             raise
         name, version = registration.added(url)
-        if wait is None:
-            return self._one(name, version)
-        try:
-            return self._await(name, version, wait=wait, watch=watch)
-        except BaseException:  # also Ctrl-C: a broken worker would be tried again for minutes
-            with contextlib.suppress(MakeMarError):
-                self.unregister(name, version)
-            raise
+        return self._settle(name, version, wait=wait, watch=watch)
 
     def models(self) -> tuple[ModelEntry, ...]:
         """List every registered model, sorted by name, page by page."""
@@ -278,6 +265,19 @@ class ManagementClient:
 
     def _one(self, model: str, version: str | None) -> ModelDescription:
         return self.describe(model, version)[0]
+
+    def _settle(
+        self, name: str, version: str, *, wait: float | None, watch: WorkerWatch
+    ) -> ModelDescription:
+        """Wait for a new version's workers, or take it back."""
+        if wait is None:
+            return self._one(name, version)
+        try:
+            return self._await(name, version, wait=wait, watch=watch)
+        except BaseException:  # also Ctrl-C: a broken worker would be tried again for minutes
+            with contextlib.suppress(MakeMarError):
+                self.unregister(name, version)
+            raise
 
     def _await(
         self,

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from makemar.configs import ServerConfig, load_profile
 from makemar.errors import ServingError, UnreachableError
@@ -28,8 +27,8 @@ from makemar.serving.launch import (
 from makemar.serving.loading import await_loaded, check_loaded, register_archives
 from makemar.serving.management import ManagementClient
 from makemar.serving.model_settings import ModelSettings
-from makemar.serving.state import ServerState
-from makemar.serving.work_dir import STATE_NAME, make_work_dir
+from makemar.serving.state import ServerState, check_unused
+from makemar.serving.work_dir import make_work_dir
 
 __all__ = ["TorchServe"]
 
@@ -95,12 +94,7 @@ class TorchServe:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -112,7 +106,8 @@ class TorchServe:
         """
         if self._java is not None:
             raise ServingError(f"this server runs already (pid {self._java.pid}); stop it first")
-        self._check_folder()
+        if self._folder is not None:
+            check_unused(self._folder)
         environ = {**os.environ, **self._additions}
         config = effective_config(self._config, environ)
         store = Path(config.model_store) if config.model_store else None
@@ -229,17 +224,6 @@ class TorchServe:
     def model_log(self) -> str:
         """Return what the workers printed; after the end the last million characters."""
         return self._logs[1] if self._java is None else self._java.worker_words()
-
-    def _check_folder(self) -> None:
-        """Refuse to start a second server in one folder: they would share keys and logs."""
-        if self._folder is None or not (self._folder / STATE_NAME).exists():
-            return
-        state = ServerState.read(self._folder)
-        if state.alive:
-            raise ServingError(
-                f"a server runs in {self._folder} already (pid {state.pid}); stop it with "
-                "`make-mar stop`, or give another work directory"
-            )
 
     def _bring_up(
         self, plan: Callable[..., Launch], links: tuple[ArchiveLink, ...], deadline: float

@@ -16,7 +16,7 @@ from makemar.serving.management import ManagementClient
 from makemar.serving.processes import end_group, is_alive, reap
 from makemar.serving.work_dir import STATE_NAME, WorkDir
 
-__all__ = ["ServerState", "stop_server"]
+__all__ = ["ServerState", "check_unused", "stop_server"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +100,18 @@ class ServerState:
         text = json.dumps(asdict(self), indent=2, default=str)  # paths become texts
         draft.write_text(f"{text}\n", encoding="utf-8")
         draft.replace(path)
+
+
+def check_unused(work_dir: Path) -> None:
+    """Raise ServingError if a server runs in a folder: a second one would share keys and logs."""
+    if not (work_dir / STATE_NAME).exists():
+        return
+    state = ServerState.read(work_dir)
+    if state.alive:
+        raise ServingError(
+            f"a server runs in {work_dir} already (pid {state.pid}); stop it with `make-mar stop`, "
+            "or give another work directory"
+        )
 
 
 def stop_server(work_dir: Path, *, grace: float = 15.0) -> bool:
