@@ -112,26 +112,17 @@ class ManagementClient:
         """
         if model_name is not None:
             model_path(model_name)
-        check_settings(
-            batch_size=batch_size,
-            max_batch_delay=max_batch_delay,
-            initial_workers=initial_workers,
-            response_timeout=response_timeout,
-            startup_timeout=startup_timeout,
-        )
-        query = _query(
-            url=url,
-            model_name=model_name,
-            handler=handler,
-            runtime=runtime,
-            batch_size=batch_size,
-            max_batch_delay=max_batch_delay,
-            initial_workers=initial_workers,
-            response_timeout=response_timeout,
-            startup_timeout=startup_timeout,
-            # A synchronous call would block a thread that serves other clients meanwhile.
-            synchronous="false",
-        )
+        numbers = {
+            "batch_size": batch_size,
+            "max_batch_delay": max_batch_delay,
+            "initial_workers": initial_workers,
+            "response_timeout": response_timeout,
+            "startup_timeout": startup_timeout,
+        }
+        check_settings(**numbers)
+        texts = {"url": url, "model_name": model_name, "handler": handler, "runtime": runtime}
+        # A synchronous call would block a thread that serves other clients meanwhile.
+        query = _query(**texts, **numbers, synchronous="false")
         registration = Registration(self, model_name)
         watch = WorkerWatch.from_now(self._worker_log)
         try:
