@@ -223,14 +223,7 @@ def _reachable(archive: str, work_dir: Path, url: str | None) -> str:
     if not path.exists():
         return archive
     state = None if url else read_state(work_dir)
-    store = None if state is None else state.work_dir / "model_store"
-    if store is None or not store.is_dir():
-        return path.absolute().as_uri()
-    from makemar.serving.archive_links import link_archives, plan_links
-
-    links = plan_links([path], store=None)
-    link_archives(links, store)
-    return links[0].name
+    return path.absolute().as_uri() if state is None else state.shelve(path)
 
 
 def _row(item: ModelDescription, *, default: bool) -> tuple[object, ...]:
