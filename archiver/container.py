@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -14,7 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from makemar.archiver.archive_format import ArchiveFormat
-from makemar.errors import ArchiveError, IntegrityError
+from makemar.archiver.copying import CHUNK
+from makemar.errors import ArchiveError, IntegrityError, MakeMarError
 
 __all__ = [
     "Opener",
@@ -27,6 +30,19 @@ __all__ = [
 
 _ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
 _SMALL = 16 << 20
+# What zipfile, tarfile and gzip raise over wild bytes, documented and not.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    LookupError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +107,8 @@ def translate_damage(path: Path) -> Iterator[None]:
     """Turn what the standard library raises over a bad archive into an IntegrityError."""
     try:
         yield
+    except MakeMarError:
+        raise
     except PermissionError as error:
         raise ArchiveError(
             f"{path}: cannot be read: {error.strerror}; make it readable", path=path
@@ -99,10 +117,11 @@ def translate_damage(path: Path) -> Iterator[None]:
         raise IntegrityError(
             f"{path}: a compression that TorchServe cannot read ({error}); pack it again", path=path
         ) from error
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, RuntimeError) as e:
+    except _DAMAGE as error:
+        reason = " ".join(str(error).split()) or "it ends too early"
         raise IntegrityError(
-            f"{path}: damaged, {e or 'it ends too early'}; fetch or pack it again", path=path
-        ) from e
+            f"{path}: damaged, {reason}; fetch or pack it again", path=path
+        ) from error
 
 
 def read_small(member: StoredMember, open_it: Opener, path: Path) -> bytes:
@@ -121,18 +140,21 @@ def read_small(member: StoredMember, open_it: Opener, path: Path) -> bytes:
 def _walk_zip(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
-            if not info.is_dir():
+            if not info.filename.endswith("/"):
                 # By info, not by name: that would open the last of two duplicates.
                 member = StoredMember(name=info.filename, size=info.file_size)
                 yield member, partial(archive.open, info)
 
 
 def _walk_tarball(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
-    with tarfile.open(path, "r:gz") as archive:
+    with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r:") as archive:
         for info in archive:
             name = info.name.lstrip("/").partition("/")[2]
             if info.isreg() and name:
                 yield StoredMember(name=name, size=info.size), partial(_extract, archive, info)
+        # tarfile takes a broken header for the end; gzip's checksum, at the real end, tells.
+        while packed.read(CHUNK):
+            pass
 
 
 def _extract(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:

@@ -141,15 +141,15 @@ def _makes_class(call: ast.Call) -> bool:
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Walk the statements that run at import, through if, try, with and loops."""
+    """Walk the statements that run at import, through if, try, match, with and loops."""
     for node in body:
         yield node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
         for block in ("body", "orelse", "finalbody"):
             yield from _top_level(getattr(node, block, []))
-        for handler in getattr(node, "handlers", []):
-            yield from _top_level(handler.body)
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            yield from _top_level(part.body)
 
 
 def _error(code: str, message: str, fix: str, path: Path, line: int | None = None) -> Finding:

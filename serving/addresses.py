@@ -27,7 +27,7 @@ _DEFAULTS = {
     "metrics_address": "http://127.0.0.1:8082",
 }
 _GRPC = {"grpc_inference": 7070, "grpc_management": 7071}
-_ANYWHERE = {"0.0.0.0": _LOOPBACK, "::": "::1"}  # noqa: S104 - recognised, not bound
+_EVERYBODY = "0.0.0.0"  # noqa: S104 - recognised, not chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ class _Endpoint:
     @property
     def target(self) -> str:
         """`host:port` as a client writes it: an address for everybody is reached on loopback."""
-        host = _ANYWHERE.get(self.host, self.host)
-        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        host = _LOOPBACK if self.host == _EVERYBODY else self.host
+        return f"{host}:{self.port}"
 
 
 def server_addresses(config: ServerConfig) -> ServerAddresses:
@@ -82,7 +82,7 @@ def with_free_ports(config: ServerConfig) -> ServerConfig:
             item.key: open_sockets.enter_context(_bind(item.host, 0)).getsockname()[1]
             for item in endpoints
         }
-    urls = {item.key: f"{item.scheme}://{_host(item)}:{ports[item.key]}" for item in endpoints}
+    urls = {item.key: f"{item.scheme}://{item.host}:{ports[item.key]}" for item in endpoints}
     return replace(
         config,
         inference_address=urls["inference_address"],
@@ -139,10 +139,6 @@ def _grpc_endpoint(config: ServerConfig, name: str) -> _Endpoint:
     host = getattr(config, f"{name}_address") or _LOOPBACK
     port = getattr(config, f"{name}_port") or _GRPC[name]
     return _Endpoint(key=f"{name}_port", scheme="", host=host, port=port)
-
-
-def _host(item: _Endpoint) -> str:
-    return f"[{item.host}]" if ":" in item.host else item.host
 
 
 def _bind(host: str, port: int) -> socket.socket:

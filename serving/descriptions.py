@@ -9,8 +9,8 @@ __all__ = [
     "ModelDescription",
     "ModelEntry",
     "WorkerDescription",
-    "read_description",
-    "read_entry",
+    "read_descriptions",
+    "read_page",
 ]
 
 
@@ -75,16 +75,31 @@ class ModelDescription:
         return sum(worker.ready for worker in self.workers)
 
 
-def read_entry(data: Mapping[str, object]) -> ModelEntry:
-    """Read one object of `GET /models`; raise LookupError, TypeError or ValueError if odd."""
-    return ModelEntry(name=_text(data, "modelName"), url=_text(data, "modelUrl"))
+def read_page(data: object) -> tuple[tuple[ModelEntry, ...], str | None]:
+    """Read the answer to `GET /models`: the entries, and the token of the next page.
 
-
-def read_description(data: Mapping[str, object]) -> ModelDescription:
-    """Read one object of `GET /models/{name}`; raise LookupError, TypeError or ValueError if odd.
-
-    Keys that are there in some configurations only are optional.
+    Raises LookupError, TypeError or ValueError for what TorchServe would not answer, as
+    `read_descriptions` does.
     """
+    if not isinstance(data, dict):
+        raise TypeError("no object")
+    token = data.get("nextPageToken")
+    entries = tuple(
+        ModelEntry(name=_text(item, "modelName"), url=_text(item, "modelUrl"))
+        for item in data["models"]
+    )
+    return entries, None if token is None else str(token)
+
+
+def read_descriptions(data: object) -> tuple[ModelDescription, ...]:
+    """Read the answer to `GET /models/{name}`: one description for each version."""
+    if not isinstance(data, list) or not data:
+        raise TypeError("no list, or an empty one")
+    return tuple(_description(item) for item in data)
+
+
+def _description(data: Mapping[str, object]) -> ModelDescription:
+    """Read one version; keys that are there in some configurations only are optional."""
     queue = data.get("jobQueueStatus")
     status: Mapping[str, object] = queue if isinstance(queue, Mapping) else {}
     workers = data.get("workers")

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from makemar.errors import ServingError
 from makemar.serving.model_paths import model_path, model_title
@@ -50,12 +49,7 @@ class InferenceClient:
     def __enter__(self) -> InferenceClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

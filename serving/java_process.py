@@ -38,6 +38,8 @@ class JavaProcess:
         try:
             remove_paths((place.key_file,))
             for path, text in launch.texts.items():
+                remove_paths((path,))  # its mode is not to be an older file's
+                path.touch(mode=0o600)  # a configuration may have a keystore's password
                 path.write_text(text, encoding="utf-8")
             with place.console.open("wb") as console:
                 self._process = subprocess.Popen(

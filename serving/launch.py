@@ -19,11 +19,11 @@ from makemar.configs import (
 from makemar.errors import ServingError
 from makemar.serving.addresses import ServerAddresses, server_addresses
 from makemar.serving.archive_links import ArchiveLink
+from makemar.serving.model_settings import ModelSettings
 from makemar.serving.work_dir import WorkDir
 
 __all__ = [
     "Launch",
-    "ModelSettings",
     "effective_config",
     "loads_at_start",
     "plan_launch",
@@ -72,15 +72,6 @@ _OVERRIDDEN = (
 # These must not reach the server: what they say is in its file by then, and the first one would
 # replace that file.
 _HIDDEN = frozenset({"TS_CONFIG_FILE", *(f"TS_{key.upper()}" for key in _OVERRIDDEN)})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelSettings:
-    """How the given archives are to run; `max_batch_delay` is in milliseconds, None unset."""
-
-    workers: int = 1
-    batch_size: int | None = None
-    max_batch_delay: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

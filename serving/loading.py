@@ -11,11 +11,11 @@ from makemar.serving.archive_links import ArchiveLink
 from makemar.serving.console import unloaded_models
 from makemar.serving.descriptions import ModelDescription
 from makemar.serving.java_process import JavaProcess
-from makemar.serving.launch import ModelSettings
 from makemar.serving.management import ManagementClient
+from makemar.serving.model_settings import ModelSettings
 from makemar.serving.readiness import WorkerWatch, await_workers
 
-__all__ = ["await_loaded", "check_settings", "register_archives"]
+__all__ = ["await_loaded", "check_loaded", "register_archives"]
 
 
 def register_archives(
@@ -60,7 +60,7 @@ def await_loaded(
     )
 
 
-def check_settings(
+def check_loaded(
     models: Iterable[ModelDescription], links: Iterable[ArchiveLink], settings: ModelSettings
 ) -> None:
     """Raise ServingError if an archive that was loaded at start has other settings than asked."""

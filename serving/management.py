@@ -6,14 +6,12 @@ import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from makemar.errors import (
     AuthorizationError,
     MakeMarError,
     ModelConflictError,
-    ModelNotFoundError,
     ResponseError,
     ServingError,
     UnreachableError,
@@ -21,12 +19,14 @@ from makemar.errors import (
 from makemar.serving.descriptions import (
     ModelDescription,
     ModelEntry,
-    read_description,
-    read_entry,
+    read_descriptions,
+    read_page,
 )
 from makemar.serving.log_file import LogReader
-from makemar.serving.model_paths import addressable, model_path, model_title
+from makemar.serving.model_paths import model_path, model_title
+from makemar.serving.model_settings import check_settings
 from makemar.serving.readiness import WorkerWatch, await_workers
+from makemar.serving.registration import Registration
 from makemar.serving.reply import Reply
 from makemar.serving.responses import error_for
 from makemar.serving.tokens import token_source
@@ -38,7 +38,6 @@ _PAGE = 100  # the most that the server puts on one page
 # Seconds for calls that unpack an archive, install its requirements or end workers.
 _SLOW_CALL = 120.0
 
-_Version = tuple[str, str]  # name, version
 _Read = TypeVar("_Read")
 
 
@@ -74,12 +73,7 @@ class ManagementClient:
     def __enter__(self) -> ManagementClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -111,27 +105,25 @@ class ManagementClient:
         `allowed_urls` let through. `max_batch_delay` is in milliseconds, both timeouts in seconds;
         None leaves a setting to the archive and the server. `wait` is in seconds; None returns
         without waiting. Raises ModelConflictError if that name and version is registered already
-        and WorkersFailedError if a worker does not come up; then nothing stays registered.
+        and WorkersFailedError if a worker does not come up; then nothing new stays registered.
 
         TorchServe 0.12: a pair of minWorkers and maxWorkers in the archive's model-config.yaml
         beats `initial_workers`; its timeouts beat these.
         """
         if model_name is not None:
             model_path(model_name)
-        query = _query(
-            url=url,
-            model_name=model_name,
-            handler=handler,
-            runtime=runtime,
-            batch_size=batch_size,
-            max_batch_delay=max_batch_delay,
-            initial_workers=initial_workers,
-            response_timeout=response_timeout,
-            startup_timeout=startup_timeout,
-            # A synchronous call would block a thread that serves other clients meanwhile.
-            synchronous="false",
-        )
-        before = self._registered(model_name)
+        numbers = {
+            "batch_size": batch_size,
+            "max_batch_delay": max_batch_delay,
+            "initial_workers": initial_workers,
+            "response_timeout": response_timeout,
+            "startup_timeout": startup_timeout,
+        }
+        check_settings(**numbers)
+        texts = {"url": url, "model_name": model_name, "handler": handler, "runtime": runtime}
+        # A synchronous call would block a thread that serves other clients meanwhile.
+        query = _query(**texts, **numbers, synchronous="false")
+        registration = Registration(self, model_name)
         watch = WorkerWatch.from_now(self._worker_log)
         try:
             self._call(
@@ -145,17 +137,10 @@ class ManagementClient:
             raise
         except (ResponseError, UnreachableError):
             # TorchServe 0.12 keeps a model registered whose requirements failed to install.
-            self._remove_new(before, model_name)
+            registration.undo()
             raise
-        name, version = self._find_new(before, model_name, url)
-        if wait is None:
-            return self._one(name, version)
-        try:
-            return self._await(name, version, wait=wait, watch=watch)
-        except BaseException:  # also Ctrl-C: a broken worker would be tried again for minutes
-            with contextlib.suppress(MakeMarError):
-                self.unregister(name, version)
-            raise
+        name, version = registration.added(url)
+        return self._settle(name, version, wait=wait, watch=watch)
 
     def models(self) -> tuple[ModelEntry, ...]:
         """List every registered model, sorted by name, page by page."""
@@ -163,7 +148,7 @@ class ManagementClient:
         query = {"limit": str(_PAGE)}
         while True:
             reply = self._call("GET", "models", query=query, about="listing the models")
-            page = self._read(reply, _read_page)
+            page = self._read(reply, read_page)
             entries += page[0]
             # TorchServe 0.12: a token may lead to an empty page, where the last one was full.
             if page[1] is None or not page[0]:
@@ -178,7 +163,7 @@ class ManagementClient:
         reply = self._call(
             "GET", "models", *model_path(model, version), about=model_title(model, version)
         )
-        return self._read(reply, _read_descriptions)
+        return self._read(reply, read_descriptions)
 
     def scale(
         self,
@@ -272,6 +257,19 @@ class ManagementClient:
     def _one(self, model: str, version: str | None) -> ModelDescription:
         return self.describe(model, version)[0]
 
+    def _settle(
+        self, name: str, version: str, *, wait: float | None, watch: WorkerWatch
+    ) -> ModelDescription:
+        """Wait for a new version's workers, or take it back."""
+        if wait is None:
+            return self._one(name, version)
+        try:
+            return self._await(name, version, wait=wait, watch=watch)
+        except BaseException:  # also Ctrl-C: a broken worker would be tried again for minutes
+            with contextlib.suppress(MakeMarError):
+                self.unregister(name, version)
+            raise
+
     def _await(
         self,
         model: str,
@@ -285,33 +283,6 @@ class ManagementClient:
         describe = partial(self._one, model, version)
         return await_workers(describe, least=least, most=most, wait=wait, watch=watch, url=self.url)
 
-    def _registered(self, name: str | None) -> frozenset[_Version]:
-        """Collect the versions that are registered, of one name or of every name."""
-        names = [name] if name is not None else [entry.name for entry in self.models()]
-        found: set[_Version] = set()
-        for each in filter(addressable, names):
-            # There may be none yet, and somebody may unregister one meanwhile.
-            with contextlib.suppress(ModelNotFoundError):
-                found.update((item.name, item.version) for item in self.describe(each, "all"))
-        return frozenset(found)
-
-    def _find_new(self, before: frozenset[_Version], name: str | None, url: str) -> _Version:
-        """Find what a registration has added: the server's answer does not always name it."""
-        added = sorted(self._registered(name) - before)
-        if len(added) > 1:  # another client registers too
-            added = [item for item in added if self._one(*item).url == url] or added
-        if not added:
-            raise ServingError(
-                f"registering {url!r}: {self.url} took it but lists no new model; unless another "
-                "client removed it, give a model_name without a slash"
-            )
-        return added[0]
-
-    def _remove_new(self, before: frozenset[_Version], name: str | None) -> None:
-        with contextlib.suppress(MakeMarError):
-            for model, version in self._registered(name) - before:
-                self.unregister(model, version)
-
 
 def _query(**values: str | int | None) -> dict[str, str]:
     """Write the parameters that were given.
@@ -320,17 +291,3 @@ def _query(**values: str | int | None) -> dict[str, str]:
     batch at two.
     """
     return {key: str(value) for key, value in values.items() if value is not None}
-
-
-def _read_page(data: object) -> tuple[list[ModelEntry], str | None]:
-    if not isinstance(data, dict):
-        raise TypeError("no object")
-    token = data.get("nextPageToken")
-    entries = [read_entry(item) for item in data["models"]]
-    return entries, None if token is None else str(token)
-
-
-def _read_descriptions(data: object) -> tuple[ModelDescription, ...]:
-    if not isinstance(data, list) or not data:
-        raise TypeError("no list, or an empty one")
-    return tuple(read_description(item) for item in data)

@@ -68,9 +68,9 @@ class WorkerWatch:
 
 def await_workers(
     describe: Callable[[], ModelDescription],
-    *,
     least: int | None = None,
     most: int | None = None,
+    *,
     wait: float,
     watch: WorkerWatch,
     url: str,

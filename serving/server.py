@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from makemar.configs import ServerConfig, load_profile
 from makemar.errors import ServingError, UnreachableError
@@ -20,16 +19,16 @@ from makemar.serving.java import find_java
 from makemar.serving.java_process import JavaProcess
 from makemar.serving.launch import (
     Launch,
-    ModelSettings,
     effective_config,
     loads_at_start,
     plan_launch,
     torchserve_home,
 )
-from makemar.serving.loading import await_loaded, check_settings, register_archives
+from makemar.serving.loading import await_loaded, check_loaded, register_archives
 from makemar.serving.management import ManagementClient
-from makemar.serving.state import ServerState
-from makemar.serving.work_dir import STATE_NAME, make_work_dir
+from makemar.serving.model_settings import ModelSettings
+from makemar.serving.state import ServerState, check_unused
+from makemar.serving.work_dir import make_work_dir
 
 __all__ = ["TorchServe"]
 
@@ -95,12 +94,7 @@ class TorchServe:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -112,7 +106,8 @@ class TorchServe:
         """
         if self._java is not None:
             raise ServingError(f"this server runs already (pid {self._java.pid}); stop it first")
-        self._check_folder()
+        if self._folder is not None:
+            check_unused(self._folder)
         environ = {**os.environ, **self._additions}
         config = effective_config(self._config, environ)
         store = Path(config.model_store) if config.model_store else None
@@ -230,17 +225,6 @@ class TorchServe:
         """Return what the workers printed; after the end the last million characters."""
         return self._logs[1] if self._java is None else self._java.worker_words()
 
-    def _check_folder(self) -> None:
-        """Refuse to start a second server in one folder: they would share keys and logs."""
-        if self._folder is None or not (self._folder / STATE_NAME).exists():
-            return
-        state = ServerState.read(self._folder)
-        if state.alive:
-            raise ServingError(
-                f"a server runs in {self._folder} already (pid {state.pid}); stop it with "
-                "`make-mar stop`, or give another work directory"
-            )
-
     def _bring_up(
         self, plan: Callable[..., Launch], links: tuple[ArchiveLink, ...], deadline: float
     ) -> None:
@@ -278,7 +262,7 @@ class TorchServe:
         try:
             loaded = await_loaded(self.management, java, deadline) if config.load_models else ()
             if loads_at_start(config):
-                check_settings(loaded, links, self._settings)
+                check_loaded(loaded, links, self._settings)
                 return loaded
             return loaded + register_archives(self.management, links, self._settings, deadline)
         except UnreachableError as error:
@@ -288,6 +272,7 @@ class TorchServe:
             raise ServingError(f"TorchServe ended while it started: {java.reason(code)}") from error
 
     def _state(self, java: JavaProcess) -> ServerState:
+        own = self._launched().config.model_store == str(java.place.model_store)
         return ServerState(
             work_dir=java.place.root,
             pid=java.pid,
@@ -295,6 +280,7 @@ class TorchServe:
             addresses=self.addresses,
             key_file=self.key_file,
             tmp_dir=java.place.tmp,
+            model_store=java.place.model_store if own else None,
         )
 
     def _running(self) -> JavaProcess:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from makemar.errors import ServingError
 from makemar.serving.addresses import ServerAddresses
+from makemar.serving.archive_links import link_archives, plan_links
 from makemar.serving.guard import remove_paths
 from makemar.serving.inference import InferenceClient
 from makemar.serving.log_file import LogFile
@@ -15,7 +16,7 @@ from makemar.serving.management import ManagementClient
 from makemar.serving.processes import end_group, is_alive, reap
 from makemar.serving.work_dir import STATE_NAME, WorkDir
 
-__all__ = ["ServerState", "stop_server"]
+__all__ = ["ServerState", "check_unused", "stop_server"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,8 @@ class ServerState:
     """A server that was started in `work_dir`.
 
     `started` is the start time of process `pid`, in seconds since 1970. `key_file` is None if the
-    server asks for no keys. `tmp_dir` goes when the server goes.
+    server asks for no keys. `tmp_dir` goes when the server goes. `model_store` is None if the
+    server has a store that its user keeps, where nothing is to be put.
     """
 
     work_dir: Path
@@ -32,6 +34,7 @@ class ServerState:
     addresses: ServerAddresses
     key_file: Path | None
     tmp_dir: Path
+    model_store: Path | None
 
     @classmethod
     def read(cls, work_dir: Path) -> ServerState:
@@ -39,7 +42,7 @@ class ServerState:
         path = work_dir / STATE_NAME
         try:
             data = json.loads(path.read_bytes())
-            key_file = data["key_file"]
+            key_file, store = data["key_file"], data["model_store"]
             return cls(
                 work_dir=Path(data["work_dir"]),
                 pid=int(data["pid"]),
@@ -47,6 +50,7 @@ class ServerState:
                 addresses=ServerAddresses(**data["addresses"]),
                 key_file=None if key_file is None else Path(key_file),
                 tmp_dir=Path(data["tmp_dir"]),
+                model_store=None if store is None else Path(store),
             )
         except FileNotFoundError as error:
             raise ServingError(
@@ -76,15 +80,38 @@ class ServerState:
         """Return a client that has this server's key; `timeout` in seconds."""
         return InferenceClient(self.addresses.inference, key_file=self.key_file, timeout=timeout)
 
+    def shelve(self, archive: Path) -> str:
+        """Bring an archive within the server's reach; return the URL to register it under.
+
+        TorchServe 0.12 takes the last part of a path for a name in its model store: the archive
+        is linked in there, or named by a file URL if the store is its user's. Raises ArchiveError
+        for one that TorchServe cannot load.
+        """
+        if self.model_store is None or not self.model_store.is_dir():
+            return archive.absolute().as_uri()
+        links = plan_links([archive], store=None)
+        link_archives(links, self.model_store)
+        return links[0].name
+
     def write(self) -> None:
         """Write the state into its folder, whole or not at all."""
         path = self.work_dir / STATE_NAME
         draft = path.with_suffix(".json.new")
-        data = asdict(self)
-        data["key_file"] = None if self.key_file is None else str(self.key_file)
-        data["work_dir"], data["tmp_dir"] = str(self.work_dir), str(self.tmp_dir)
-        draft.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(asdict(self), indent=2, default=str)  # paths become texts
+        draft.write_text(f"{text}\n", encoding="utf-8")
         draft.replace(path)
+
+
+def check_unused(work_dir: Path) -> None:
+    """Raise ServingError if a server runs in a folder: a second one would share keys and logs."""
+    if not (work_dir / STATE_NAME).exists():
+        return
+    state = ServerState.read(work_dir)
+    if state.alive:
+        raise ServingError(
+            f"a server runs in {work_dir} already (pid {state.pid}); stop it with `make-mar stop`, "
+            "or give another work directory"
+        )
 
 
 def stop_server(work_dir: Path, *, grace: float = 15.0) -> bool:

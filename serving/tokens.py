@@ -109,7 +109,8 @@ class FileToken:
     """The key of one API, out of a key file that may change while the client lives.
 
     The file is read at the first call, and again after a refusal: a restart or a renewal of the
-    server writes new keys.
+    server writes new keys. While there is no file no key is sent: the server's answer, or its
+    silence, tells more than the missing file.
     """
 
     def __init__(self, path: Path, api: Api) -> None:
@@ -122,20 +123,22 @@ class FileToken:
 
     def current(self) -> str | None:
         """Return the key, as the file had it when it was last read."""
-        if self._keys is None:
+        if self._keys is None and self._path.exists():
             self._keys = KeyFile.read(self._path)
-        return self._keys.key(self._api)
+        return self._keys.key(self._api) if self._keys else None
 
     def renewed(self) -> str | None:
         """Read the file again and return its key if it is another one."""
         before = self.current()
-        self._keys = KeyFile.read(self._path)
-        key = self._keys.key(self._api)
+        self._keys = None
+        key = self.current()
         return key if key != before else None
 
     def advice(self) -> str:
-        """Tell whether the key is too old or of another server."""
-        expires = self._keys.expires(self._api) if self._keys else None
+        """Tell whether the key is missing, too old or of another server."""
+        if self._keys is None:
+            return f"there is no {self._path}; give the key_file.json in its work directory"
+        expires = self._keys.expires(self._api)
         if expires is not None and expires < datetime.now(timezone.utc):
             return (
                 f"the key in {self._path} expired at {expires:%Y-%m-%d %H:%M} UTC; restart the "

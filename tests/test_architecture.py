@@ -101,7 +101,9 @@ def test_files_and_functions_stay_readable(name):
     assert text.count("\n") <= 300, "one idea per file: split it"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            assert node.end_lineno - node.lineno < 60, f"{node.name} is too long"
+            # From the first statement on: a command's flags are documentation.
+            lines = node.end_lineno - node.body[0].lineno
+            assert lines < 50, f"{node.name} is too long"
 
 
 @pytest.mark.parametrize("room", ["errors", *ROOMS])

@@ -20,9 +20,7 @@ FOLDERS = {
 
 
 def tracked() -> list[str]:
-    done = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
 
 
@@ -64,7 +62,9 @@ def test_the_wheel_says_what_it_is(built):
         text = archive.read(metadata).decode()
         assert any(n.endswith("licenses/LICENSE") for n in archive.namelist())
     core = [
-        line for line in text.splitlines() if line.startswith("Requires-Dist") and "extra" not in line
+        line
+        for line in text.splitlines()
+        if line.startswith("Requires-Dist") and "extra" not in line
     ]
     assert "License-Expression: Apache-2.0" in text
     assert "Requires-Python: >=3.10" in text

@@ -6,10 +6,11 @@ Run by scripts/demo. Exits 1 if a picture gets the wrong class or no batch was l
 import re
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
+import psutil
 from assets import PHOTOGRAPHS, gather
+
 from makemar.archiver import plan_archive, read_spec, write_archive
 from makemar.serving import InferenceClient, Reply, TorchServe
 
@@ -48,17 +49,17 @@ def ask(client: InferenceClient) -> bool:
 def show(path: Path, expected: str, reply: Reply) -> bool:
     """Print what the server said of one picture; tell whether it is right."""
     if not reply.ok:
-        print(f"          {path.name:18}  {reply.status} {reply.text}")
+        print(f"          {path.name:20}  {reply.status} {reply.text}")
         return False
     label, probability = max(reply.json().items(), key=lambda item: item[1])
     verdict = "" if label == expected else f"   expected {expected}"
-    print(f"          {path.name:18}  {label} {probability:.3f}{verdict}")
+    print(f"          {path.name:20}  {label} {probability:.3f}{verdict}")
     return label == expected
 
 
-def batch_sizes(log: str) -> Counter[int]:
-    """Count the batches by size, from the line that the handler logs for each."""
-    return Counter(int(size) for size in re.findall(r"\bbatch=(\d+) forwards=", log))
+def batch_sizes(log: str) -> list[int]:
+    """Return the size of each batch, from the line that the handler logs for it."""
+    return [int(size) for size in re.findall(r"\bbatch=(\d+) forwards=", log)]
 
 
 def main() -> int:
@@ -67,13 +68,12 @@ def main() -> int:
     with TorchServe([archive]) as server:
         print(f"serving   {server.addresses.inference}, one worker READY, tokens on")
         right = ask(server.inference)
-        sizes = batch_sizes(server.model_log())
-    print("stopped   no process left")
-    seen = ", ".join(f"{count} of {size}" for size, count in sorted(sizes.items()))
-    print(f"batches   the handler saw {seen}")
+        sizes, pid = batch_sizes(server.model_log()), server.pid
+    print(f"batches   the handler saw {', '.join(map(str, sizes))} requests at a time")
+    print("stopped   " + ("but its process is still there" if psutil.pid_exists(pid) else "clean"))
     print("next      make-mar serve examples/mobilenet/build/mobilenet.mar")
     print("          make-mar predict mobilenet YOUR_PICTURE.jpg      (in another terminal)")
-    return 0 if right and max(sizes, default=0) > 1 else 1
+    return 0 if right and max(sizes, default=0) > 1 and not psutil.pid_exists(pid) else 1
 
 
 if __name__ == "__main__":

@@ -71,7 +71,9 @@ class Finding:
         if self.line is not None:
             place += f"{self.line}:"
         fix = f"; {self.fix}" if self.fix else ""
-        return f"{place}{' ' if place else ''}{self.severity.value}[{self.code}]: {self.message}{fix}"
+        return (
+            f"{place}{' ' if place else ''}{self.severity.value}[{self.code}]: {self.message}{fix}"
+        )
 
 
 class MakeMarError(Exception):

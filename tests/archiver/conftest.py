@@ -36,3 +36,11 @@ def project(tmp_path: Path) -> Callable[..., ArchiveSpec]:
         return ArchiveSpec(**{**values, **spec})
 
     return make
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """An empty folder for archives."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    return folder

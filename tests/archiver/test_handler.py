@@ -53,6 +53,7 @@ CLASS = "class {0}:\n    def initialize(self, c): ...\n    def handle(self, d, c
         ("from service import handle", "", []),
         ("handle = make()", "", []),
         ("if True:\n    def handle(d, c): ...", "", []),
+        ("match x:\n    case 1:\n        def handle(d, c): ...", "", []),
         ("from service import *", "", []),
         ("def __getattr__(name): ...", "", []),
         (CLASS.format("A"), "", []),

@@ -216,10 +216,20 @@ def test_python3_is_a_warning(project):
     assert errors(project(runtime="python3")) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["yaml.py", "json.py", "types.py", "logging.so", "distutils.py", "numpy.cpython-311-x.so", "ts/__init__.py", "torch/__init__.py", "queue/__init__.py"],
-)
+SHADOWS = [
+    "yaml.py",
+    "json.py",
+    "types.py",
+    "logging.so",
+    "distutils.py",
+    "numpy.cpython-311-x86_64-linux-gnu.so",
+    "ts/__init__.py",
+    "torch/__init__.py",
+    "queue/__init__.py",
+]
+
+
+@pytest.mark.parametrize("name", SHADOWS)
 def test_a_member_that_shadows_what_the_worker_imports_is_an_error(project, name):
     spec = project({f"tree/{name}": ""}, extra_files=("tree",))
     (finding,) = plan_archive(spec).errors

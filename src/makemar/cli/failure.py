@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import typer
 
-from makemar.errors import Finding, MakeMarError
+from makemar.errors import Finding, MakeMarError, WorkersFailedError
 
 __all__ = [
     "EXIT_FAILURE",
@@ -46,7 +46,7 @@ def report_findings(findings: Iterable[Finding]) -> None:
 def report(error: BaseException, *, debug: bool) -> int:
     """Tell what an exception means and return the exit code for it.
 
-    With `debug` the traceback comes first, and a message is told in all its lines.
+    With `debug` the traceback comes first.
     """
     if isinstance(error, KeyboardInterrupt):
         return EXIT_INTERRUPT
@@ -60,9 +60,7 @@ def report(error: BaseException, *, debug: bool) -> int:
     if isinstance(error, (WrongUsage, _UsageError)):
         complain(_describe_usage(error))
         return EXIT_USAGE
-    # A worker's own traceback follows the first line of an error that has one.
-    message = str(error).partition("\n")[0] if isinstance(error, MakeMarError) else _describe(error)
-    complain(message)
+    complain(_describe(error))
     return EXIT_FAILURE
 
 
@@ -72,6 +70,10 @@ def one_line(text: str) -> str:
 
 
 def _describe(error: BaseException) -> str:
+    if isinstance(error, WorkersFailedError):
+        return str(error).partition("\n")[0]  # what follows is the worker's own traceback
+    if isinstance(error, MakeMarError):
+        return str(error)
     if isinstance(error, OSError):
         return _describe_system(error)
     if isinstance(error, UnicodeDecodeError):

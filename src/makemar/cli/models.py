@@ -18,8 +18,10 @@ from makemar.cli.connection import (
     open_management,
     read_state,
 )
+from makemar.cli.failure import complain
 from makemar.cli.output import format_size, write_json, write_line, write_table
 from makemar.cli.verbs import make_app
+from makemar.errors import ModelNotFoundError, ResponseError, ServingError, UnreachableError
 
 if TYPE_CHECKING:
     from makemar.serving import ManagementClient, ModelDescription
@@ -31,7 +33,10 @@ app = make_app()
 Model = Annotated[str, typer.Argument(help="The model's name.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Wait = Annotated[
-    float, typer.Option(min=0, help="Seconds to wait for READY workers; 0 does not wait.")
+    float,
+    typer.Option(
+        envvar="MAKEMAR_WAIT", min=0, help="Seconds to wait for READY workers; 0 does not wait."
+    ),
 ]
 _SETTLE = 120.0
 
@@ -51,7 +56,7 @@ def list_models(
 ) -> None:
     """List every version of every model; * marks the default one."""
     with open_management(work_dir, url, key_file, timeout) as client:
-        found = [(item, default) for item, default in _every_version(client)]
+        found = _every_version(client)
     if as_json:
         write_json([asdict(item) | {"default": default} for item, default in found])
         return
@@ -194,8 +199,16 @@ def _every_version(client: ManagementClient) -> list[tuple[ModelDescription, boo
     """Describe all versions of all models, each with whether it is the default one."""
     found = []
     for entry in client.models():
-        default = client.describe(entry.name)[0].version
-        versions = client.describe(entry.name, "all")
+        try:
+            default = client.describe(entry.name)[0].version
+            versions = client.describe(entry.name, "all")
+        except ModelNotFoundError:
+            continue  # gone since the list was made
+        except (ResponseError, UnreachableError):
+            raise
+        except ServingError as error:  # a name that TorchServe takes and no URL can hold
+            complain(error)
+            continue
         found += [(item, item.version == default) for item in versions]
     return found
 
@@ -210,14 +223,7 @@ def _reachable(archive: str, work_dir: Path, url: str | None) -> str:
     if not path.exists():
         return archive
     state = None if url else read_state(work_dir)
-    store = None if state is None else state.work_dir / "model_store"
-    if store is None or not store.is_dir():
-        return path.absolute().as_uri()
-    from makemar.serving.archive_links import link_archives, plan_links
-
-    links = plan_links([path], store=None)
-    link_archives(links, store)
-    return links[0].name
+    return path.absolute().as_uri() if state is None else state.shelve(path)
 
 
 def _row(item: ModelDescription, *, default: bool) -> tuple[object, ...]:

@@ -43,7 +43,7 @@ def pack(
         Path | None,
         typer.Argument(
             metavar="SPEC",
-            help="A mar.toml; ./mar.toml if there are no flags that describe a model.",
+            help="A mar.toml, or the folder of one; ./mar.toml if no flag describes a model.",
         ),
     ] = None,
     model_name: Annotated[
@@ -150,7 +150,7 @@ def _choose_spec(path: Path | None, changes: dict[str, object]) -> ArchiveSpec:
             )
         path = _DEFAULT_SPEC
     if path is not None:
-        base = read_spec(path)
+        base = read_spec(path / _DEFAULT_SPEC if path.is_dir() else path)
         return replace(base, **_from_here(changes, base.base))  # type: ignore[arg-type]
     required = ("model_name", "version", "handler")
     missing = [f"--{key.replace('_', '-')}" for key in required if key not in changes]
@@ -178,9 +178,15 @@ def _from_here(changes: dict[str, object], base: Path) -> dict[str, object]:
             )
         elif key == "extra_files" and isinstance(value, tuple):
             here[key] = tuple(str(Path(item).absolute()) for item in value)
-        elif key == "handler" and Path(str(value).partition(":")[0]).exists():
+        elif key == "handler" and _is_file(str(value)):
             here[key] = str(Path(str(value)).absolute())
     return here
+
+
+def _is_file(handler: str) -> bool:
+    """Tell a handler's file, with or without .py and function, from a built-in one's name."""
+    file = handler.partition(":")[0]
+    return Path(file).is_file() or Path(f"{file}.py").is_file()
 
 
 def _choose_format(name: FormatName) -> ArchiveFormat:

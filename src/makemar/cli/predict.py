@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["predict"]
 
 _STDIN = "-"
+_MOST_AT_ONCE = 64
 _UNKNOWN_TYPE = "application/octet-stream"
 
 
@@ -64,7 +65,9 @@ def predict(
     version: ModelVersion = None,
     at_once: Annotated[
         bool,
-        typer.Option("--at-once", help="Send all at the same time, so that they share batches."),
+        typer.Option(
+            "--at-once", help="Send all at the same time, 64 at most, so that they share batches."
+        ),
     ] = False,
     content_type: Annotated[
         str | None, typer.Option(help="Of every file [default: guessed from its name].")
@@ -130,7 +133,7 @@ def _send(
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(max_workers=len(inputs)) as pool:
+    with ThreadPoolExecutor(max_workers=min(len(inputs), _MOST_AT_ONCE)) as pool:
         yield from pool.map(ask, inputs)
 
 

@@ -1,0 +1,408 @@
+"""Writing a .mar: the same bytes every time, all of it or nothing, readable as a stream."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from makemar.archiver import (
+    ArchivePlan,
+    ArchiveSpec,
+    Include,
+    Member,
+    check_record,
+    plan_archive,
+    read_archive,
+    write_archive,
+)
+from makemar.errors import ArchiveError, ArchiveExistsError
+
+FILES = {
+    "weights.pth": bytes(range(256)) * 9000,
+    "labels.json": '["cat"]',
+    "static/ü/größe.txt": "12",
+    "static/empty.txt": "",
+}
+SPEC = {
+    "serialized_file": Path("weights.pth"),
+    "extra_files": ("labels.json",),
+    "include": (Include(source=Path("static")),),
+    "description": "Größe",
+}
+# A child process that packs; {act} sees the bytes so far, `done`, after each chunk.
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+from makemar.archiver import ArchiveSpec, plan_archive, write_archive
+from makemar.errors import MakeMarError
+done = 0
+def progress(count):
+    global done
+    done += count
+    {act}
+spec = ArchiveSpec(model_name="pong", version="1.0", handler="handler.py",
+                   serialized_file=Path("weights.pth"), base=Path({base!r}))
+try:
+    write_archive(plan_archive(spec), Path({target!r}), force={force}, progress=progress)
+except MakeMarError as error:
+    sys.exit(f"{{type(error).__name__}}: {{error}}")
+"""
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def child(spec: ArchiveSpec, target: Path, act: str = "pass", *, force: bool = False) -> list[str]:
+    code = CHILD.format(act=act, base=str(spec.base), target=str(target), force=force)
+    return [sys.executable, "-c", code]
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(params=["unnamed", "hidden"])
+def draft(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to draft a file: Linux's files without a name, and everybody's hidden ones."""
+    if request.param == "hidden":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    elif not hasattr(os, "O_TMPFILE"):
+        pytest.skip("this system has no unnamed files")
+    return str(request.param)
+
+
+def test_the_same_inputs_give_the_same_bytes(tmp_path, store):
+    order = list({**FILES, "handler.py": "def handle(data, context): ...\n"}.items())
+    digests = set()
+    for number, files in enumerate([order, order[::-1]]):
+        folder = tmp_path / f"place{number}" / ("deeper" * number)
+        for name, contents in files:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+            path.chmod([0o600, 0o755][number])
+            os.utime(path, (10**9 * number, 10**9 * number))
+        target = store / f"{number}.mar"
+        code = f"""
+import os
+from pathlib import Path
+from makemar.archiver import *
+os.umask({[0o077, 0o002][number]})
+spec = ArchiveSpec(model_name="pong", version="1.0", handler="handler.py",
+    base=Path({str(folder)!r}), serialized_file=Path("weights.pth"), extra_files=("labels.json",),
+    include=(Include(source=Path("static")),), description="Gr\\u00f6\\u00dfe")
+write_archive(plan_archive(spec), Path({str(target)!r}))
+"""
+        surroundings = [
+            {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "1"},
+            {"TZ": "America/New_York", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "2"},
+        ]
+        environment = {**os.environ, "PYTHONUTF8": "1", **surroundings[number]}
+        environment.pop("SOURCE_DATE_EPOCH", None)
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True, cwd=tmp_path)
+        digests.add(digest(target))
+        assert stat.S_IMODE(target.stat().st_mode) == [0o600, 0o664][number]
+    assert len(digests) == 1
+
+
+def test_source_date_epoch_sets_every_time(project, store, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1735689599")
+    target = write_archive(plan_archive(project(FILES, **SPEC)), store / "pong.mar")
+    assert read_archive(target).manifest.created_on == "31/12/2024 23:59:59"
+    with zipfile.ZipFile(target) as archive:
+        # A zip counts in steps of two seconds.
+        assert {info.date_time for info in archive.infolist()} == {(2024, 12, 31, 23, 59, 58)}
+
+
+def test_the_archive_holds_what_the_plan_says_and_a_record_of_it(project, store):
+    plan = plan_archive(project(FILES, **SPEC))
+    target = write_archive(plan, store / "pong.mar")
+    with zipfile.ZipFile(target) as archive:
+        assert archive.testzip() is None
+        order = [info.filename for info in archive.infolist()]
+        assert order == [*(member.name for member in plan.members), "MAR-INF/RECORD"]
+        for name, contents in FILES.items():
+            expected = contents if isinstance(contents, bytes) else contents.encode()
+            assert archive.read(name) == expected
+    assert check_record(target) == ()
+
+
+def read_as_a_stream(data: bytes) -> dict[str, bytes]:
+    """Unpack as TorchServe does, from local headers alone; only what its reader copes with."""
+    found, at = {}, 0
+    while data[at : at + 4] == b"PK\x03\x04":
+        header = struct.unpack("<HHHHHIIIHH", data[at + 4 : at + 30])
+        _, flags, method, _, _, crc, stored, size, name_length, extra_length = header
+        assert flags & ~0x800 == 0, "no descriptor, no encryption: UTF-8 names at most"
+        assert method == 0, "stored"
+        start = at + 30 + name_length
+        name = data[at + 30 : start].decode()
+        extra = data[start : start + extra_length]
+        if size == 0xFFFFFFFF:
+            assert struct.unpack("<HH", extra[:4]) == (1, 16)
+            size, stored = struct.unpack("<QQ", extra[4:20])
+        assert size == stored
+        body = data[start + extra_length : start + extra_length + size]
+        assert zlib.crc32(body) == crc
+        found[name], at = body, start + extra_length + size
+    assert data[at : at + 4] == b"PK\x01\x02", "the central directory follows at once"
+    return found
+
+
+@pytest.mark.parametrize("limit", [zipfile.ZIP64_LIMIT, 1_000_000], ids=["short", "zip64"])
+def test_every_local_header_is_complete(project, store, monkeypatch, limit):
+    # The limit is lowered rather than 4 GiB written.
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
+    plan = plan_archive(project(FILES, **SPEC))
+    data = write_archive(plan, store / "pong.mar").read_bytes()
+    found = read_as_a_stream(data)
+    assert found["weights.pth"] == FILES["weights.pth"]
+    assert set(found) == {*(member.name for member in plan.members), "MAR-INF/RECORD"}
+
+
+def test_more_members_than_a_short_zip_can_count(store):
+    plan = plan_archive(ArchiveSpec(model_name="m", version="1", handler="base_handler"))
+    many = tuple(
+        Member(name=f"z/{number}", source=b"", size=0, origin="a test") for number in range(66_000)
+    )
+    plan = ArchivePlan(members=plan.members + many, manifest=plan.manifest, findings=())
+    target = write_archive(plan, store / "m.mar")
+    assert len(read_archive(target).members) == len(plan.members) + 1
+
+
+def test_progress_adds_up_to_the_size_of_the_plan(project, store):
+    plan = plan_archive(project(FILES, **SPEC))
+    seen: list[int] = []
+    write_archive(plan, store / "pong.mar", progress=seen.append)
+    assert sum(seen) == plan.size
+    assert min(seen) > 0
+    assert max(seen) <= 1 << 20
+
+
+@pytest.mark.usefixtures("draft")
+class TestPublishing:
+    def test_an_existing_archive_is_kept_unless_forced(self, project, store):
+        plan = plan_archive(project())
+        target = store / "pong.mar"
+        target.write_text("precious")
+        seen: list[int] = []
+        with pytest.raises(ArchiveExistsError, match="is there already; use --force"):
+            write_archive(plan, target, progress=seen.append)
+        assert (target.read_text(), seen) == ("precious", [])
+        assert write_archive(plan, target, force=True) == target
+        assert check_record(target) == ()
+        assert listing(store) == ["pong.mar"]
+
+    def test_a_dangling_link_is_an_existing_archive(self, project, store):
+        (store / "pong.mar").symlink_to("nowhere")
+        with pytest.raises(ArchiveExistsError):
+            write_archive(plan_archive(project()), store / "pong.mar")
+
+    def test_an_archive_that_appears_meanwhile_is_kept(self, project, store):
+        target = store / "pong.mar"
+        plan = plan_archive(project())
+
+        def progress(count: int) -> None:
+            target.write_text("somebody else's")
+
+        with pytest.raises(ArchiveExistsError):
+            write_archive(plan, target, progress=progress)
+        assert target.read_text() == "somebody else's"
+        assert listing(store) == ["pong.mar"]
+
+    @pytest.mark.parametrize("force", [False, True])
+    @pytest.mark.parametrize("failure", [KeyboardInterrupt, MemoryError, SystemExit])
+    def test_an_interrupted_write_leaves_the_folder_as_it_was(self, project, store, force, failure):
+        target = store / "pong.mar"
+        if force:
+            target.write_text("old")
+        seen: list[list[str]] = []
+
+        def progress(count: int) -> None:
+            seen.append(listing(store))
+            raise failure
+
+        with pytest.raises(failure):
+            write_archive(plan_archive(project()), target, force=force, progress=progress)
+        assert listing(store) == (["pong.mar"] if force else [])
+        assert not force or target.read_text() == "old"
+        # What lies there meanwhile is hidden, so that no server loads it.
+        assert all(name.startswith(".") for name in {*seen[0]} - {"pong.mar"})
+
+    def test_a_folder_that_is_not_there_is_named(self, project, store):
+        with pytest.raises(ArchiveError, match=r"the folder .*/nope is not there; make it first"):
+            write_archive(plan_archive(project()), store / "nope" / "pong.mar")
+
+    def test_a_directory_in_the_way_is_not_replaced(self, project, store):
+        (store / "pong.mar").mkdir()
+        with pytest.raises(ArchiveError, match=r"pong\.mar: cannot be written: Is a directory"):
+            write_archive(plan_archive(project()), store / "pong.mar", force=True)
+        assert listing(store) == ["pong.mar"]
+
+
+def test_a_file_system_without_hard_links_will_do(project, store, monkeypatch):
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    monkeypatch.setattr(os, "link", refuse)
+    plan = plan_archive(project())
+    target = write_archive(plan, store / "pong.mar")
+    assert check_record(target) == ()
+    with pytest.raises(ArchiveExistsError):
+        write_archive(plan, target)
+    assert listing(store) == ["pong.mar"]
+
+
+def test_a_pack_that_is_killed_leaves_no_file(project, store):
+    spec = project()
+    sparse(spec.base / "weights.pth", 64 << 20)
+    act = "done > 32 << 20 and os.kill(os.getpid(), signal.SIGKILL)"
+    done = subprocess.run(child(spec, store / "pong.mar", act), check=False)
+    assert done.returncode == -signal.SIGKILL
+    # Where there are no files without a name, a hidden draft may stay, never the name itself.
+    left = listing(store)
+    assert left == [] or (not hasattr(os, "O_TMPFILE") and left[0].startswith(".pong.mar."))
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_pack_that_is_stopped_leaves_the_old_archive(project, store, name):
+    spec = project()
+    sparse(spec.base / "weights.pth", 64 << 20)
+    (store / "pong.mar").write_text("old")
+    act = f"done > 32 << 20 and os.kill(os.getpid(), signal.{name})"
+    command = child(spec, store / "pong.mar", act, force=True)
+    done = subprocess.run(command, check=False, capture_output=True)
+    assert done.returncode == -getattr(signal, name)
+    assert (store / "pong.mar").read_text() == "old"
+    assert listing(store) == ["pong.mar"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_parallel_packs_of_one_name_leave_one_whole_archive(project, store, force):
+    spec = project()
+    sparse(spec.base / "weights.pth", 8 << 20)
+    ready, go = store.parent / "ready", store.parent / "go"
+    ready.mkdir()
+    # Each waits at its first chunk for the others, so that all are at work at once.
+    act = (
+        f"Path({str(ready)!r}, str(os.getpid())).touch(); "
+        f"[None for _ in iter(Path({str(go)!r}).exists, True)]"
+    )
+    command = child(spec, store / "pong.mar", act, force=force)
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    deadline = time.monotonic() + 60
+    while len(listing(ready)) < len(running) and time.monotonic() < deadline:
+        assert all(process.poll() is None for process in running)
+    go.touch()
+    results = [(process.communicate()[1], process.returncode) for process in running]
+    refused = [error for error, code in results if code]
+    assert len(refused) == (0 if force else 3)
+    assert all(error.startswith("ArchiveExistsError: ") for error in refused)
+    assert check_record(store / "pong.mar") == ()
+    assert listing(store) == ["pong.mar"]
+
+
+def grow(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"more")
+
+
+def rewrite(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+    os.utime(path, (1, 1))
+
+
+def shrink(path: Path) -> None:
+    os.truncate(path, 10)
+
+
+@pytest.mark.parametrize("change", [grow, shrink])
+def test_a_source_that_changed_since_the_plan_is_refused(project, store, change):
+    spec = project(FILES, **SPEC)
+    plan = plan_archive(spec)
+    change(spec.base / "weights.pth")
+    with pytest.raises(ArchiveError, match=r"weights\.pth: changed while it was packed"):
+        write_archive(plan, store / "pong.mar")
+    assert listing(store) == []
+
+
+@pytest.mark.parametrize("change", [grow, shrink, rewrite])
+def test_a_source_that_changes_while_it_is_read_is_refused(
+    project, store, change: Callable[[Path], None]
+):
+    spec = project(FILES, **SPEC)
+    plan = plan_archive(spec)
+    weights = spec.base / "weights.pth"
+
+    def progress(count: int) -> None:
+        # Only the weights come in chunks of this size.
+        if count == 1 << 20:
+            change(weights)
+
+    with pytest.raises(ArchiveError, match=r"weights\.pth: changed while it was packed"):
+        write_archive(plan, store / "pong.mar", progress=progress)
+    assert listing(store) == []
+
+
+def test_a_source_that_is_gone_is_named(project, store):
+    spec = project(FILES, **SPEC)
+    plan = plan_archive(spec)
+    (spec.base / "labels.json").unlink()
+    with pytest.raises(ArchiveError, match=r"labels\.json: cannot be read: No such file") as caught:
+        write_archive(plan, store / "pong.mar")
+    assert caught.value.path == spec.base / "labels.json"
+    assert listing(store) == []
+
+
+def test_a_disk_that_takes_no_more_is_one_clear_line(project, store):
+    spec = project()
+    sparse(spec.base / "weights.pth", 64 << 20)
+    # A limit on the size of files stands in for a full disk.
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))"
+    command = child(spec, store / "pong.mar")
+    command[-1] = f"import resource\n{limit}\n{command[-1]}"
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"ArchiveError: {store / 'pong.mar'}: cannot be written: File too"
+    )
+    assert done.stderr.count("\n") == 1
+    assert listing(store) == []
+
+
+def test_packing_takes_little_memory(project, store):
+    spec = project()
+    sparse(spec.base / "weights.pth", 300 << 20)
+    command = child(spec, store / "pong.mar")
+    # The resource module would count the parent's memory, which a fork starts with.
+    command[-1] += "print(Path('/proc/self/status').read_text())\n"
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", done.stdout)
+    assert int(peak) < 60_000
+
+
+@pytest.mark.parametrize("name", ["pong", "pong.MAR", "pong.zip", ".mar", "pong.mar.gz"])
+def test_a_name_that_torchserve_would_not_read_as_a_zip_is_refused(project, store, name):
+    with pytest.raises(ArchiveError, match=r"end it in \.mar"):
+        write_archive(plan_archive(project()), store / name)
