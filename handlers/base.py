@@ -13,6 +13,7 @@ import torch
 
 from makemar.handlers import tensors
 from makemar.handlers.answers import answer_batch
+from makemar.handlers.codecs import Envelope, open_envelope
 from makemar.handlers.device import pick_device
 from makemar.handlers.errors import BadRequestError, RequestError
 from makemar.handlers.exchange import is_describe, read_requests, send
@@ -22,7 +23,7 @@ from makemar.handlers.labels import load_labels
 from makemar.handlers.loading import load_model
 from makemar.handlers.preparation import place_inputs
 from makemar.handlers.reply import render
-from makemar.handlers.request import Request
+from makemar.handlers.request import Request, Samples
 from makemar.handlers.settings import HandlerSettings, read_settings
 from makemar.handlers.warmup import warm_up
 
@@ -132,19 +133,25 @@ class BaseHandler:
     # -- One request or sample: the hooks -------------------------------------------------------
 
     def decode(self, request: Request) -> Any:
-        """Turn one request into a sample: here a number or nested list of numbers to a tensor.
+        """Turn one request into a sample, or into `Samples` where it carries several.
 
-        Raise a `RequestError` to answer this request alone; any other exception is a 400.
+        Here: open its envelope and `read` each value in it. Raise a `RequestError` to answer this
+        request alone; any other exception is a 400.
         """
-        payload = request.payload()
-        if not isinstance(payload, (list, int, float)):
+        envelope = request.envelope = open_envelope(request)
+        if envelope.several:
+            return Samples(self.read(value) for value in envelope.values)
+        return self.read(envelope.values[0])
+
+    def read(self, value: object) -> Any:
+        """Turn one value that a client sent into a sample: here numbers to a float32 tensor."""
+        if not isinstance(value, (list, int, float)):
             raise BadRequestError(
-                f"expected JSON numbers, got {type(payload).__name__} "
-                f"(content type {request.content_type() or 'not given'}); "
+                f"expected JSON numbers, got {type(value).__name__}; "
                 "send a list of numbers as application/json"
             )
         try:
-            return torch.tensor(payload, dtype=torch.float32)
+            return torch.tensor(value, dtype=torch.float32)
         except (TypeError, ValueError) as error:
             raise BadRequestError(f"the list is not a regular array of numbers: {error}") from error
 
@@ -168,6 +175,16 @@ class BaseHandler:
     def encode(self, output: Any, request: Request) -> object:  # noqa: ARG002
         """Turn one output into a reply: bytes, text, anything that JSON can hold, or a `Reply`."""
         return tensors.apply(lambda tensor: tensor.cpu(), output)
+
+    def assemble(self, results: Sequence[object], request: Request, *, several: bool) -> object:
+        """Turn what `encode` made of a request's outputs into its reply.
+
+        A request whose samples came out of its envelope is answered in the same protocol; one
+        that a subclass decoded itself gets the result, or the list of them.
+        """
+        if isinstance(request.envelope, Envelope):
+            return request.envelope.close(results, request)
+        return list(results) if several else results[0]
 
     def length(self, sample: Any) -> int | None:  # noqa: ARG002
         """Return the length of a ragged sample (tokens, frames), or None where shapes are equal.

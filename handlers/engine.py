@@ -42,6 +42,7 @@ class Stages(Protocol):
     def collate(self, samples: Sequence[Any]) -> Any: ...
     def split(self, outputs: Any, count: int) -> list[Any]: ...
     def encode(self, output: Any, request: Request) -> object: ...
+    def assemble(self, results: Sequence[object], request: Request, *, several: bool) -> object: ...
     def explain(self, request: Request) -> object: ...
 
 
@@ -172,12 +173,13 @@ class BatchRun:
         for position, output in enumerate(outputs):
             if isinstance(output, Failed):
                 return _in_sample(output, position) if several else output
-        if "postprocess" not in self.own_stages:
-            try:
-                outputs = [self.handler.encode(output, request) for output in outputs]
-            except CAUGHT as error:
-                return Failed(error, stage="encode")
-        return outputs if several else outputs[0]
+        if "postprocess" in self.own_stages:
+            return outputs if several else outputs[0]
+        try:
+            results = [self.handler.encode(output, request) for output in outputs]
+            return self.handler.assemble(results, request, several=several)
+        except CAUGHT as error:
+            return Failed(error, stage="encode")
 
     def _show(self, requests: Sequence[Request]) -> None:
         """Let the handler see just these requests, numbered from 0."""

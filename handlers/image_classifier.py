@@ -44,10 +44,10 @@ class ImageClassifier(BaseHandler):
     settings_type: ClassVar[type[HandlerSettings]] = ImageClassifierSettings
     settings: ImageClassifierSettings
 
-    def decode(self, request: Request) -> torch.Tensor:
+    def read(self, value: object) -> torch.Tensor:
         """Turn a picture into a float32 tensor (3, crop, crop)."""
         wanted = self.settings
-        picture = read_image(_picture_bytes(request), max_pixels=wanted.max_pixels)
+        picture = read_image(_picture_bytes(value), max_pixels=wanted.max_pixels)
         picture = center_crop(resize(picture, wanted.resize), wanted.crop)
         return torch.from_numpy(normalize(picture, wanted.mean, wanted.std))
 
@@ -63,8 +63,7 @@ class ImageClassifier(BaseHandler):
         return reply
 
 
-def _picture_bytes(request: Request) -> bytes:
-    payload = request.payload()
+def _picture_bytes(payload: object) -> bytes:
     if isinstance(payload, bytes):
         return payload
     if isinstance(payload, str):

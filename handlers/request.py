@@ -35,6 +35,8 @@ class Request:
         self.row = row
         self.index = index
         self.id = request_id
+        # Set once the request has been opened: its values, and the way to answer them.
+        self.envelope: object = None
         # TorchServe mixes real headers (strings) with one dict per form field.
         given = headers or {}
         self.headers = {k.lower(): v for k, v in given.items() if isinstance(v, str)}

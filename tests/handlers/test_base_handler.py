@@ -52,8 +52,7 @@ def test_a_request_that_cannot_be_decoded_gets_a_400_and_never_reaches_the_model
     assert answers[1].json() == {
         "code": 400,
         "type": "BadRequestError",
-        "message": "expected JSON numbers, got bytes (content type not given); "
-        "send a list of numbers as application/json",
+        "message": "expected JSON numbers, got bytes; send a list of numbers as application/json",
         "request_id": "request-1",
     }
     assert calls == [2]
