@@ -45,6 +45,10 @@ _AT_LEAST_ONE = (
     "max_tokens",
     "padding",
     "max_response_bytes",
+    "max_request_bytes",
+    "max_samples",
+    "max_nesting",
+    "max_length",
 )
 
 
@@ -62,6 +66,10 @@ class HandlerSettings:
     How large a forward gets: `max_forward_batch` samples, `max_tokens` after padding,
     `max_padding_waste` (share of padding above which ragged samples part), `padding` (lengths are
     rounded up to a multiple of it).
+
+    What comes in, above which a request gets 413: `max_request_bytes` (default: what the server's
+    own `max_request_size` lets through), `max_samples` in one request, `max_nesting` of lists and
+    objects in JSON, `max_length` of one sample where a family counts one (tokens, frames).
 
     What goes out: `max_response_bytes` (TorchServe kills the worker above `max_response_size`;
     default: the server's own, 6,553,500), `metrics` (batch statistics through TorchServe's
@@ -82,6 +90,10 @@ class HandlerSettings:
     max_tokens: Optional[int] = None  # noqa: UP045
     max_padding_waste: float = 0.5
     padding: int = 1
+    max_request_bytes: Optional[int] = None  # noqa: UP045
+    max_samples: int = 1024
+    max_nesting: int = 64
+    max_length: Optional[int] = None  # noqa: UP045
     max_response_bytes: int = 6_553_500
     metrics: bool = False
     unsafe_pickle: bool = False
