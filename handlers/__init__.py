@@ -19,6 +19,7 @@ from makemar.handlers.image_classifier import ImageClassifier, ImageClassifierSe
 from makemar.handlers.reply import Reply
 from makemar.handlers.request import Request, Samples
 from makemar.handlers.settings import HandlerSettings
+from makemar.handlers.tensor_handler import TensorHandler, TensorHandlerSettings
 
 __all__ = [
     "BadRequestError",
@@ -35,5 +36,7 @@ __all__ = [
     "Request",
     "RequestError",
     "Samples",
+    "TensorHandler",
+    "TensorHandlerSettings",
     "UnsupportedTypeError",
 ]

@@ -1,5 +1,6 @@
 """Small models on disk, and the classic picture transforms to compare with."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,27 @@ def model_dir(tmp_path: Path) -> Path:
 def doubler() -> dict[str, str]:
     """The manifest's model section for `model_dir`."""
     return {"modelName": "doubler", "modelFile": "network.py", "serializedFile": "weights.pth"}
+
+
+@pytest.fixture(scope="session")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the small networks that stand behind the families."""
+    folder = tmp_path_factory.mktemp("networks")
+    for source in (Path(__file__).parent / "networks").glob("*.py"):
+        shutil.copyfile(source, folder / source.name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fits():
+    """Hold a value against one side of what a handler says of itself."""
+    import jsonschema
+
+    def check(handler, side, value):
+        schema = handler.describe()[side]
+        kind = jsonschema.Draft202012Validator
+        kind.check_schema(schema)
+        kind(schema).validate(value)
+        assert not kind(schema).is_valid({"what": ["nobody", {"says": b""}]})
+
+    return check
