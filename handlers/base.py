@@ -13,9 +13,9 @@ import torch
 
 from makemar.handlers import tensors
 from makemar.handlers.answers import answer_batch
-from makemar.handlers.codecs import Envelope, open_envelope
+from makemar.handlers.codecs import Envelope, open_envelope, to_tensor, wants_arrays
 from makemar.handlers.device import pick_device
-from makemar.handlers.errors import BadRequestError, RequestError
+from makemar.handlers.errors import RequestError
 from makemar.handlers.exchange import is_describe, read_requests, send
 from makemar.handlers.forwards import Forwards
 from makemar.handlers.guard import guarded
@@ -60,6 +60,8 @@ class BaseHandler:
     model_pt_path: str | None = None
     model_yaml_config: Mapping[str, Any] = MappingProxyType({})
     initialized = False
+    # The whole-batch stages that a subclass wrote itself, TorchServe's way.
+    _own_stages: frozenset[str] = frozenset()
     # The requests whose rows are in the stages right now; a bisection runs only some.
     running: Sequence[Request] = ()
 
@@ -67,6 +69,9 @@ class BaseHandler:
         """Give a subclass its settings' defaults, and isolation to a `handle` of its own."""
         super().__init_subclass__(**kwargs)
         cls.settings = cls.settings_type()
+        cls._own_stages = frozenset(
+            name for name in _STAGES if getattr(cls, name) is not getattr(BaseHandler, name)
+        )
         if "handle" in vars(cls) and not inspect.iscoroutinefunction(cls.handle):
             cls.handle = guarded(cls.handle)  # type: ignore[method-assign]
 
@@ -108,10 +113,7 @@ class BaseHandler:
         if is_describe(data, context):
             description = render(self.describe(), max_bytes=self.settings.max_response_bytes)
             return [send(description, context, 0)]
-        own_stages = frozenset(
-            name for name in _STAGES if getattr(type(self), name) is not getattr(BaseHandler, name)
-        )
-        return answer_batch(self, data, context, own_stages=own_stages)
+        return answer_batch(self, data, context, own_stages=self._own_stages)
 
     # -- The whole batch at once: TorchServe's stages -------------------------------------------
 
@@ -138,22 +140,20 @@ class BaseHandler:
         Here: open its envelope and `read` each value in it. Raise a `RequestError` to answer this
         request alone; any other exception is a 400.
         """
-        envelope = request.envelope = open_envelope(request)
+        envelope = request.envelope = open_envelope(request, self.settings)
         if envelope.several:
             return Samples(self.read(value) for value in envelope.values)
         return self.read(envelope.values[0])
 
     def read(self, value: object) -> Any:
-        """Turn one value that a client sent into a sample: here numbers to a float32 tensor."""
-        if not isinstance(value, (list, int, float)):
-            raise BadRequestError(
-                f"expected JSON numbers, got {type(value).__name__}; "
-                "send a list of numbers as application/json"
-            )
-        try:
-            return torch.tensor(value, dtype=torch.float32)
-        except (TypeError, ValueError) as error:
-            raise BadRequestError(f"the list is not a regular array of numbers: {error}") from error
+        """Turn one value that a client sent into a sample: here a tensor, or a dict of them.
+
+        JSON numbers and all floats become float32; integers whose type the client named (`.npy`,
+        safetensors, protocol v2) keep it. The names of a dict are the model's arguments.
+        """
+        if isinstance(value, dict):
+            return {str(name): to_tensor(item) for name, item in value.items()}
+        return to_tensor(value)
 
     def collate(self, samples: Sequence[Any]) -> Any:
         """Stack n samples of one shape (…) to a batch (n, …)."""
@@ -170,11 +170,14 @@ class BaseHandler:
 
     def split(self, outputs: Any, count: int) -> list[Any]:
         """Split the model's outputs (count, …) into one output per sample."""
+        if type(self).encode is BaseHandler.encode and not any(map(wants_arrays, self.running)):
+            # Numbers are all that will go out: one conversion for the whole batch.
+            outputs = tensors.apply(lambda tensor: tensor.tolist(), outputs)
         return tensors.split(outputs, count)
 
     def encode(self, output: Any, request: Request) -> object:  # noqa: ARG002
         """Turn one output into a reply: bytes, text, anything that JSON can hold, or a `Reply`."""
-        return tensors.apply(lambda tensor: tensor.cpu(), output)
+        return output
 
     def assemble(self, results: Sequence[object], request: Request, *, several: bool) -> object:
         """Turn what `encode` made of a request's outputs into its reply.
@@ -182,9 +185,10 @@ class BaseHandler:
         A request whose samples came out of its envelope is answered in the same protocol; one
         that a subclass decoded itself gets the result, or the list of them.
         """
-        if isinstance(request.envelope, Envelope):
-            return request.envelope.close(results, request)
-        return list(results) if several else results[0]
+        envelope = request.envelope
+        if not isinstance(envelope, Envelope):
+            envelope = Envelope((), several=several)
+        return envelope.close(results, request, self.context)
 
     def length(self, sample: Any) -> int | None:  # noqa: ARG002
         """Return the length of a ragged sample (tokens, frames), or None where shapes are equal.

@@ -76,8 +76,8 @@ class BatchRun:
 
         A batch may mix predictions and explanations; each is answered as its own kind.
         """
-        predictions = [r for r in self.requests if not r.explain]
         explanations = [r for r in self.requests if r.explain]
+        predictions = [r for r in self.requests if not r.explain] if explanations else self.requests
         outcomes: list[Outcome] = [None] * len(self.requests)
         try:
             if self.whole is not None:
@@ -121,19 +121,22 @@ class BatchRun:
 
     def _by_sample(self, requests: Sequence[Request]) -> list[Outcome]:
         """Decode each request, run all samples, give every request its own outcomes back."""
-        with self.statistics.timed("decode"):
-            decoded = decode_each(
-                self.handler.decode, requests, threads=self.handler.settings.decode_threads
-            )
+        self.statistics.lap()
+        decoded = decode_each(
+            self.handler.decode, requests, threads=self.handler.settings.decode_threads
+        )
+        self.statistics.decode_ms += self.statistics.lap()
         lists = [[] if isinstance(own, Failed) else own for own in decoded]
         outputs = iter(self._run_samples(requests, lists))
         mine = [[next(outputs) for _ in own] for own in lists]
         self._show(self.requests)
-        with self.statistics.timed("encode"):
-            return [
-                own if isinstance(own, Failed) else self._finish(request, own, got)
-                for request, own, got in zip(requests, decoded, mine)
-            ]
+        self.statistics.lap()
+        finished = [
+            own if isinstance(own, Failed) else self._finish(request, own, got)
+            for request, own, got in zip(requests, decoded, mine)
+        ]
+        self.statistics.encode_ms += self.statistics.lap()
+        return finished
 
     def _run_samples(
         self, requests: Sequence[Request], lists: Sequence[Sequence[Any]]
@@ -164,8 +167,11 @@ class BatchRun:
 
     def _infer(self, batch: Any) -> Any:
         self.statistics.forwards += 1
-        with self.statistics.timed("forward"):
+        self.statistics.lap()
+        try:
             return self.handler.inference(batch)
+        finally:
+            self.statistics.forward_ms += self.statistics.lap()
 
     def _finish(self, request: Request, own: Sequence[Any], outputs: list[Outcome]) -> Outcome:
         """Encode one request's outputs: one reply, or a list where it sent `Samples`."""

@@ -59,10 +59,13 @@ def take_reply(value: object, context: Any, index: int) -> Reply:
     The context is left clean, so that nothing unchecked stays behind in it. Where both say
     something, the `Reply` wins.
     """
-    status, _ = context.get_response_status(index)
-    headers = dict(context.get_response_headers(index))
-    _forget(context, index)
     reply = value if isinstance(value, Reply) else Reply(value)
+    status, _ = context.get_response_status(index)
+    headers = context.get_response_headers(index)
+    if not headers and status in (200, None):
+        return reply
+    headers = dict(headers)
+    _forget(context, index)
     named = next((k for k in headers if str(k).lower() == "content-type"), None)
     content_type = headers.pop(named) if named is not None else None
     return Reply(

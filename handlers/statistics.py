@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["METRICS", "BatchStatistics"]
@@ -40,7 +39,7 @@ class BatchStatistics:
         self.encode_ms = 0.0
         self._tokens = 0
         self._padded = 0
-        self._started = time.perf_counter()
+        self._started = self._lap = time.perf_counter()
 
     @property
     def total_ms(self) -> float:
@@ -58,15 +57,10 @@ class BatchStatistics:
             self._tokens += sum(lengths[start:stop])
             self._padded += lengths[start] * (stop - start)
 
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Add the time of a block to `decode`, `forward` or `encode`."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            took = (time.perf_counter() - started) * 1000
-            setattr(self, f"{stage}_ms", getattr(self, f"{stage}_ms") + took)
+    def lap(self) -> float:
+        """Return the milliseconds since the last lap, or since the batch arrived."""
+        before, self._lap = self._lap, time.perf_counter()
+        return (self._lap - before) * 1000
 
     def line(self) -> str:
         """Return the batch in one line of a log."""

@@ -35,7 +35,9 @@ def stack(samples: Sequence[Any]) -> Any:
         return {key: stack([sample[key] for sample in samples]) for key in first}
     if isinstance(first, tuple):
         return tuple(stack([sample[i] for sample in samples]) for i in range(len(first)))
-    return torch.stack([torch.as_tensor(sample) for sample in samples])
+    if not isinstance(first, torch.Tensor):
+        samples = [torch.as_tensor(sample) for sample in samples]
+    return torch.stack(list(samples))
 
 
 def split(outputs: Any, count: int) -> list[Any]:

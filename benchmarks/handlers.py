@@ -1,0 +1,142 @@
+"""makemar's handlers beside TorchServe's own, through the same `ts.service.Service.predict`.
+
+    OMP_NUM_THREADS=1 python benchmarks/handlers.py
+
+Prints ratios, makemar / TorchServe: below 1 means that makemar takes less time.
+"""
+
+import io
+import json
+import sys
+import tempfile
+import types
+from pathlib import Path
+
+import torch
+from service import alternate, batch_of, load_service
+
+TINY = """
+import torch
+
+class Tiny(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.linear(x)
+"""
+ROWS = """
+import torch
+from {module} import BaseHandler
+
+class Handler(BaseHandler):
+    def preprocess(self, data):
+        return torch.tensor([row["body"] for row in data])
+"""
+HOOKS = """
+from makemar.handlers import BaseHandler
+
+class Handler(BaseHandler):
+    pass
+"""
+PICTURES = """
+from {module} import ImageClassifier
+
+class Handler(ImageClassifier):
+    pass
+"""
+
+
+def folder(root: Path, name: str, network: str, state: object) -> Path:
+    """Lay out an unpacked archive."""
+    place = root / name
+    (place / "MAR-INF").mkdir(parents=True)
+    (place / "network.py").write_text(network)
+    torch.save(state, place / "weights.pth")
+    model = {"modelName": name, "modelFile": "network.py", "serializedFile": "weights.pth"}
+    (place / "MAR-INF" / "MANIFEST.json").write_text(json.dumps({"model": model}))
+    return place
+
+
+def overhead(root: Path) -> None:
+    """What a handler costs around a model that costs nothing."""
+    state = torch.nn.Linear(4, 2).state_dict()
+    state = {f"linear.{key}": value for key, value in state.items()}
+    place = folder(root, "tiny", TINY, state)
+    theirs = load_service(
+        place, ROWS.format(module="ts.torch_handler.base_handler"), batch_size=8
+    )
+    for name, source in (
+        ("the same class, import line changed", ROWS.format(module="makemar.handlers")),
+        ("decode and encode hooks", HOOKS),
+    ):
+        ours = load_service(place, source, batch_size=8)
+        for size in (1, 8, 32):
+            batch = batch_of([[0.1, 0.2, 0.3, 0.4]] * size, "application/json")
+            a, b, ratio = alternate(
+                lambda s=ours, x=batch: s.predict(x), lambda x=batch: theirs.predict(x), rounds=1500
+            )
+            print(
+                f"overhead  batch {size:2}  {name:36} {a / size * 1e6:6.1f} us a request, "
+                f"TorchServe {b / size * 1e6:6.1f} us, ratio {ratio:.2f}"
+            )
+
+
+def _allow_torchserves_vision_handlers() -> None:
+    """Let `ts.torch_handler.image_classifier` import without captum and torchvision's operators.
+
+    Neither is used for a prediction: captum explains, the operators detect.
+    """
+    captum, attr = types.ModuleType("captum"), types.ModuleType("captum.attr")
+    attr.IntegratedGradients = lambda model: None  # type: ignore[attr-defined]
+    sys.modules.update({"captum": captum, "captum.attr": attr})
+    declared = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        declared.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    globals()["_declared"] = declared
+
+
+def photographs() -> list[bytes]:
+    """Eight photographs as a phone sends them: JPEG, 1600 x 1200 and the like."""
+    import skimage
+    from PIL import Image
+
+    data = Path(skimage.__file__).parent / "data"
+    pictures = []
+    for name in ("chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg"):
+        picture = Image.open(data / name).convert("RGB")
+        for width in (1600, 1200):
+            buffer = io.BytesIO()
+            height = round(width * picture.height / picture.width)
+            picture.resize((width, height)).save(buffer, "JPEG", quality=90)
+            pictures.append(buffer.getvalue())
+    return pictures
+
+
+def decoding(root: Path) -> None:
+    """Decoding and preprocessing of eight photographs, the model left out."""
+    _allow_torchserves_vision_handlers()
+    network = TINY.replace("Linear(4, 2)", "Linear(3, 10)").replace(
+        "self.linear(x)", "self.linear(x.mean((2, 3)))"
+    )
+    state = {f"linear.{k}": v for k, v in torch.nn.Linear(3, 10).state_dict().items()}
+    place = folder(root, "pictures", network, state)
+    ours = load_service(place, PICTURES.format(module="makemar.handlers"), batch_size=8)
+    theirs = load_service(
+        place, PICTURES.format(module="ts.torch_handler.image_classifier"), batch_size=8
+    )
+    batch = batch_of([bytearray(picture) for picture in photographs()], "image/jpeg")
+    a, b, ratio = alternate(lambda: ours.predict(batch), lambda: theirs.predict(batch), rounds=25)
+    print(
+        f"decoding  8 photographs {a * 1e3:6.1f} ms, TorchServe {b * 1e3:6.1f} ms, ratio {ratio:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    import logging
+
+    logging.basicConfig(stream=io.StringIO(), level=logging.INFO, format="%(message)s")
+    with tempfile.TemporaryDirectory() as temporary:
+        overhead(Path(temporary))
+        decoding(Path(temporary))
