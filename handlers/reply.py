@@ -7,6 +7,7 @@ So nothing reaches it here but bytes, plain headers and a status it knows.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from typing import Any
 
 from makemar.handlers.errors import ReplyError, RequestError
 
-__all__ = ["Reply", "error_reply", "reason_phrase", "render"]
+__all__ = ["Reply", "error_reply", "reason_phrase", "render", "write_json"]
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -49,7 +50,7 @@ class Reply:
 def render(value: object, *, max_bytes: int) -> Reply:
     """Turn a handler's result into a reply whose body is bytes.
 
-    bytes stay, `str` becomes UTF-8, all else strict JSON (no NaN; numpy and torch values allowed).
+    bytes stay, `str` becomes UTF-8, all else what `write_json` makes of it.
     Raises `ReplyError` for what cannot be sent, or for a body over `max_bytes`: TorchServe kills
     the worker that answers more than `max_response_size`.
     """
@@ -102,12 +103,21 @@ def _header_name(name: object) -> str:
 def _body(value: object) -> tuple[bytes, str]:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value), BYTES
+    if not isinstance(value, str):
+        return write_json(value), JSON
     try:
-        if isinstance(value, str):
-            return value.encode("utf-8"), TEXT
-        return _json(value), JSON
+        return value.encode("utf-8"), TEXT
     except UnicodeEncodeError as error:
         raise ReplyError("the reply's text holds a lone surrogate, not valid Unicode") from error
+
+
+def write_json(value: object) -> bytes:
+    """Write strict JSON: no NaN; arrays as lists, bytes as `{"b64": "…"}`.
+
+    Raises `ReplyError` for what JSON cannot hold.
+    """
+    try:
+        return _json(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise ReplyError(f"the output cannot be written as JSON: {error}") from error
 
@@ -124,6 +134,8 @@ def _plain(value: Any) -> object:
         return value.detach().cpu().tolist()
     if hasattr(value, "tolist"):  # numpy arrays and scalars
         return value.tolist()
+    if isinstance(value, (bytes, bytearray)):
+        return {"b64": base64.b64encode(value).decode("ascii")}
     if isinstance(value, (set, frozenset)):
         raise TypeError("a set has no order; return a sorted list")
     raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -1,5 +1,9 @@
-"""How inputs arrive and outputs leave: protocols, tensors, pictures, text."""
+"""How inputs arrive and outputs leave: protocols, tensors, files, text."""
 
-from makemar.handlers.codecs.envelope import Envelope, open_envelope
+from makemar.handlers.codecs.binary import to_bytes
+from makemar.handlers.codecs.envelope import Envelope, wants_arrays
+from makemar.handlers.codecs.opening import open_envelope
+from makemar.handlers.codecs.tensor import to_tensor
+from makemar.handlers.codecs.text import to_text
 
-__all__ = ["Envelope", "open_envelope"]
+__all__ = ["Envelope", "open_envelope", "to_bytes", "to_tensor", "to_text", "wants_arrays"]

@@ -52,7 +52,8 @@ def test_a_request_that_cannot_be_decoded_gets_a_400_and_never_reaches_the_model
     assert answers[1].json() == {
         "code": 400,
         "type": "BadRequestError",
-        "message": "expected JSON numbers, got bytes; send a list of numbers as application/json",
+        "message": "expected numbers, got 9 bytes that are none; "
+        "send a JSON list, a .npy file or safetensors",
         "request_id": "request-1",
     }
     assert calls == [2]
