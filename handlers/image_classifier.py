@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 
 from makemar.handlers.base import BaseHandler
-from makemar.handlers.errors import BadRequestError
-from makemar.handlers.images import center_crop, normalize, read_image, resize
+from makemar.handlers.errors import RequestError
+from makemar.handlers.images import center_crop, resize
+from makemar.handlers.pictures import PICTURE, PictureSettings, read_picture, scale
+from makemar.handlers.preparation import place_inputs
+from makemar.handlers.ranking import PROBABILITIES, class_name, rank
 from makemar.handlers.request import Request
-from makemar.handlers.settings import HandlerSettings
 
 __all__ = ["ImageClassifier", "ImageClassifierSettings"]
 
+# Cells along each edge of an explanation; finer ones show noise, not what the network saw.
+_CELLS = 14
+
 
 @dataclasses.dataclass(frozen=True)
-class ImageClassifierSettings(HandlerSettings):
+class ImageClassifierSettings(PictureSettings):
     """`handler:` settings of `ImageClassifier`; the defaults are the classic ImageNet ones.
 
     `top_k`: classes in a reply. `resize`: shorter edge in pixels, `crop`: square cut out of it.
-    `mean`, `std`: per channel, of values scaled to 0..1. `max_pixels`: larger pictures get 413.
+    `mean`, `std`: per channel, of values scaled to 0..1.
     """
 
     top_k: int = 5
@@ -31,7 +35,6 @@ class ImageClassifierSettings(HandlerSettings):
     crop: int = 224
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
-    max_pixels: int = 64_000_000
 
 
 class ImageClassifier(BaseHandler):
@@ -41,38 +44,50 @@ class ImageClassifier(BaseHandler):
     Class names come from index_to_name.json; without it, the class's index is its name.
     """
 
-    settings_type: ClassVar[type[HandlerSettings]] = ImageClassifierSettings
+    settings_type: ClassVar[type[ImageClassifierSettings]] = ImageClassifierSettings
     settings: ImageClassifierSettings
 
     def read(self, value: object) -> torch.Tensor:
         """Turn a picture into a float32 tensor (3, crop, crop)."""
         wanted = self.settings
-        picture = read_image(_picture_bytes(value), max_pixels=wanted.max_pixels)
-        picture = center_crop(resize(picture, wanted.resize), wanted.crop)
-        return torch.from_numpy(normalize(picture, wanted.mean, wanted.std))
+        picture = read_picture(value, max_pixels=wanted.max_pixels)
+        return scale(
+            center_crop(resize(picture, wanted.resize), wanted.crop), wanted.mean, wanted.std
+        )
 
-    def encode(self, output: Any, request: Request) -> dict[str, float]:  # noqa: ARG002
+    def encode(self, output: Any, request: Request) -> object:  # noqa: ARG002
         """Turn class scores (classes,) into the `top_k` names and their probabilities."""
-        probabilities = torch.softmax(output.float(), dim=0)
-        best = torch.topk(probabilities, min(self.settings.top_k, len(probabilities)))
-        reply: dict[str, float] = {}
-        for probability, index in zip(best.values.tolist(), best.indices.tolist()):
-            name = (self.mapping or {}).get(str(index), str(index))
-            # Some label sets name two classes alike (ImageNet: crane); neither may vanish.
-            reply[name if name not in reply else f"{name} ({index})"] = probability
-        return reply
+        return rank(output, self.mapping, top_k=self.settings.top_k)
 
+    def examples(self) -> Sequence[torch.Tensor]:
+        """Return one picture's worth of grey."""
+        return [torch.zeros(3, self.settings.crop, self.settings.crop)]
 
-def _picture_bytes(payload: object) -> bytes:
-    if isinstance(payload, bytes):
-        return payload
-    if isinstance(payload, str):
-        text = payload.partition(",")[2] if payload.startswith("data:") else payload
-        try:
-            return base64.b64decode(text, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise BadRequestError("the text sent is not a picture in base64") from error
-    raise BadRequestError(
-        f"expected the bytes of a picture, got JSON ({type(payload).__name__}); "
-        "send the file itself as the body"
-    )
+    def describe(self) -> Mapping[str, object]:
+        """Describe input and output as JSON Schema."""
+        output = {**PROBABILITIES, "maxProperties": self.settings.top_k}
+        return {"handler": type(self).__name__, "input": PICTURE, "output": output}
+
+    def explain(self, request: Request) -> object:
+        """Answer with the best class and where in the picture it was seen.
+
+        `saliency` has 14 rows of 14 cells over the square that the network sees, from 0 to 1
+        (gradient times input). Raises a 501 `RequestError` for a model without gradients.
+        """
+        sample = self.decode(request)
+        if not isinstance(sample, torch.Tensor):
+            raise RequestError(400, "an explanation is given for one picture at a time")
+        picture = place_inputs(sample[None], self.device, self.settings).requires_grad_()
+        with torch.enable_grad():
+            scores = self.model(picture)[0].float()
+            index = int(scores.argmax())
+            if not scores.requires_grad:
+                raise RequestError(501, "this model gives no gradients, so nothing is explained")
+            (gradient,) = torch.autograd.grad(scores[index], picture)
+        influence = (gradient * picture.detach()).float().abs().sum(1)
+        cells = torch.nn.functional.adaptive_avg_pool2d(influence, _CELLS)[0]
+        return {
+            "class": class_name(self.mapping, index),
+            "probability": float(torch.softmax(scores.detach(), 0)[index]),
+            "saliency": cells / cells.max().clamp_min(1e-12),
+        }

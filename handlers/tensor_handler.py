@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Optional
 import torch
 
 from makemar.handlers.base import BaseHandler
+from makemar.handlers.codecs import to_tensor
 from makemar.handlers.errors import BadRequestError, LoadError
 from makemar.handlers.settings import HandlerSettings
 
@@ -26,6 +27,8 @@ _DTYPES: Mapping[str, torch.dtype] = {
     "int64": torch.int64,
     "bool": torch.bool,
 }
+# One number as JSON Schema sees it.
+_ITEM: Mapping[str, object] = {"type": ["number", "boolean"]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +57,9 @@ class TensorHandlerSettings(HandlerSettings):
 class TensorHandler(BaseHandler):
     """Answer an array of numbers with the network's output for it.
 
-    Input: numbers in nested lists, or an array. Samples of one shape share a forward. Without
-    `shape` an object of arrays is taken too: its names are the network's arguments.
+    Input: numbers in nested lists, `.npy`, safetensors or a protocol's tensors. Samples of one
+    shape share a forward. Without `shape` an object of several arrays is taken too: its names are
+    the network's arguments.
     """
 
     settings_type: ClassVar[type[HandlerSettings]] = TensorHandlerSettings
@@ -64,14 +68,16 @@ class TensorHandler(BaseHandler):
     def read(self, value: object) -> Any:
         """Turn numbers or an array into a tensor of the shape and dtype in the settings.
 
-        Raises `BadRequestError` for anything else, and for numbers that the dtype cannot hold.
+        Raises `BadRequestError` for anything else, and for numbers that an integer dtype cannot
+        hold.
         """
-        if isinstance(value, Mapping) and self.settings.shape is None:
-            if not value:
-                raise BadRequestError("the object sent names no arrays")
-            return {str(name): self._tensor(part) for name, part in value.items()}
-        tensor = self._tensor(value)
-        self._check_shape(tensor)
+        shape, dtype = self.settings.shape, _DTYPES[self.settings.input_dtype]
+        if isinstance(value, Mapping) and len(value) > 1 and shape is None:
+            return {str(name): to_tensor(part, dtype=dtype) for name, part in value.items()}
+        sizes = None if shape is None else [None if size == -1 else size for size in shape]
+        tensor = to_tensor(value, dtype=dtype, shape=sizes)
+        if not tensor.numel():
+            raise BadRequestError("the array sent is empty")
         return tensor
 
     def examples(self) -> Sequence[torch.Tensor]:
@@ -83,46 +89,16 @@ class TensorHandler(BaseHandler):
 
     def describe(self) -> Mapping[str, object]:
         """Describe input and output as JSON Schema."""
-        numbers = {"anyOf": [_ITEM, {"type": "array", "items": {"$ref": "#/$defs/numbers"}}]}
-        free = {"$ref": "#/$defs/numbers", "$defs": {"numbers": numbers}}
+        same = {"$ref": "#/$defs/numbers"}
+        lists = {"type": "array", "items": same}
+        # A network may give, and without a shape also take, several arrays by name.
+        named = {"type": "object", "additionalProperties": same, "minProperties": 1}
+        free = {**same, "$defs": {"numbers": {"anyOf": [_ITEM, lists, named]}}}
         return {
             "handler": type(self).__name__,
             "input": self._input_schema() if self.settings.shape is not None else free,
             "output": free,
         }
-
-    def _tensor(self, value: object) -> torch.Tensor:
-        wanted = _DTYPES[self.settings.input_dtype]
-        given = _as_tensor(value, wanted)
-        if given.is_complex():
-            raise BadRequestError("complex numbers were sent; this model takes real ones")
-        if given.dtype == wanted:
-            return given
-        tensor = given.to(wanted)
-        # Rounding a float to a shorter one is what a client means; wrapping around 256 is not.
-        lost = (
-            bool((tensor.isinf() & ~given.isinf()).any())
-            if wanted.is_floating_point
-            else not torch.equal(tensor.to(given.dtype), given)
-        )
-        if lost:
-            raise BadRequestError(
-                f"some of the numbers sent are no {self.settings.input_dtype} values"
-            )
-        return tensor
-
-    def _check_shape(self, tensor: torch.Tensor) -> None:
-        shape = self.settings.shape
-        if shape is None:
-            return
-        fits = len(shape) == tensor.dim() and all(
-            wanted in (-1, size) for wanted, size in zip(shape, tensor.shape)
-        )
-        if not fits or tensor.numel() == 0:
-            raise BadRequestError(
-                f"the array sent has shape {list(tensor.shape)}, this model takes {list(shape)}"
-                + (" (-1: any size)" if -1 in shape else "")
-            )
 
     def _input_schema(self) -> Mapping[str, object]:
         schema: dict[str, object] = dict(_ITEM)
@@ -134,32 +110,3 @@ class TensorHandler(BaseHandler):
             limits = {"minItems": 1} if size == -1 else {"minItems": size, "maxItems": size}
             schema = {"type": "array", "items": schema, **limits}
         return schema
-
-
-_ITEM: Mapping[str, object] = {"type": ["number", "boolean"]}
-
-
-def _as_tensor(value: object, wanted: torch.dtype) -> torch.Tensor:
-    """Turn numbers, lists of them or an array into a tensor, of their own type if need be."""
-    if isinstance(value, torch.Tensor):
-        return value
-    if isinstance(value, (bool, int, float, list, tuple)):
-        try:
-            tensor = torch.tensor(value)
-            if tensor.is_floating_point() and wanted not in (torch.float32, torch.float16):
-                # float32 is torch's guess; a double, or an integer sent as 3.0, needs its digits.
-                tensor = torch.tensor(value, dtype=torch.float64)
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise BadRequestError(f"the list is not a regular array of numbers: {error}") from error
-        return tensor
-    if hasattr(value, "__array__"):
-        array: Any = value
-        try:
-            # What lies in a request's own bytes is read-only, and torch warns of it.
-            return torch.as_tensor(array if array.flags.writeable else array.copy())
-        except (TypeError, ValueError) as error:
-            raise BadRequestError(f"the array sent does not hold numbers: {error}") from error
-    raise BadRequestError(
-        f"expected numbers, got {type(value).__name__}; send an array, or nested lists of numbers "
-        "as application/json"
-    )

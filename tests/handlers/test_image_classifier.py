@@ -1,10 +1,14 @@
 """ImageClassifier on real photographs with the real weights of MobileNetV2."""
 
 import base64
+import io
 
+import numpy as np
 import pytest
+import torch
+from PIL import Image
 
-from makemar.handlers import ImageClassifier
+from makemar.handlers import ImageClassifier, RequestError
 from makemar.handlers.testing import ask, load
 
 
@@ -54,11 +58,59 @@ def test_a_picture_alone_gets_the_answer_it_gets_in_a_batch(classifier, photogra
 
 
 def test_classes_with_one_name_are_both_in_the_reply(classifier, photographs):
-    classifier.mapping = {str(i): "thing" for i in range(1000)}
+    names, classifier.mapping = classifier.mapping, {str(i): "thing" for i in range(1000)}
     try:
-        reply = ask(classifier, [photographs["coffee.png"]])[0].json()
-    finally:
+        assert len(ask(classifier, [photographs["coffee.png"]])[0].json()) == 3
         classifier.mapping = None
-    assert len(reply) == 3
+        (answer,) = ask(classifier, [photographs["coffee.png"]])
+        assert best(answer)[0] == "967"
+    finally:
+        classifier.mapping = names
+
+
+def v2(pixels, datatype="UINT8"):
+    """Write an array as a request of the Open Inference Protocol."""
+    tensor = {"name": "x", "shape": list(pixels.shape), "datatype": datatype}
+    return {"body": {"inputs": [{**tensor, "data": pixels.ravel().tolist()}]}}
+
+
+def test_a_tensor_of_pixels_is_a_picture_too(classifier, photographs):
+    picture = Image.open(io.BytesIO(photographs["coffee.png"])).convert("RGB").resize((64, 64))
+    pixels = np.asarray(picture)[None]
+    wrong = [v2(pixels, "FP32"), v2(pixels.transpose(0, 3, 1, 2)), v2(pixels[:, :0])]
+    answers = ask(classifier, [v2(pixels), *wrong])
+    assert [answer.status for answer in answers] == [200, 400, 400, 400]
+    assert "espresso" in str(answers[0].json())
+    (answer,) = ask(classifier, [v2(np.zeros((1, 2, 3, 3), np.uint8))])
+    assert answer.status == 200
+    with pytest.raises(RequestError, match="9000 x 9000 pixels, the limit is 64000000") as caught:
+        classifier.read(torch.zeros(9000, 9000, dtype=torch.uint8))
+    assert caught.value.status == 413
+
+
+def test_an_explanation_points_at_what_counts(classifier, photographs):
+    headers = [{"explain": "True"}, {}, {"explain": "True"}]
+    bodies = [photographs["chelsea.png"], photographs["chelsea.png"], b"no picture"]
+    explained, predicted, failed = ask(classifier, bodies, headers=headers)
+    assert explained.json()["class"] == best(predicted)[0] == "Egyptian cat"
+    assert explained.json()["probability"] == pytest.approx(best(predicted)[1], abs=1e-5)
+    cells = np.array(explained.json()["saliency"])
+    assert cells.shape == (14, 14)
+    assert cells.max() == 1
+    assert failed.status == 400
+    # Grey over what it points at costs the cat more than grey over what it calls unimportant.
+    ranks = cells.ravel().argsort().argsort().reshape(14, 14)
+    kept = [torch.from_numpy(mask).float() for mask in (ranks < 147, ranks >= 49)]
+    sample = classifier.read(photographs["chelsea.png"])
+    masked = [sample * mask.repeat_interleave(16, 0).repeat_interleave(16, 1) for mask in kept]
+    without_best, without_least = torch.softmax(
+        classifier.inference(classifier.collate(masked)), 1
+    )[:, 285].tolist()
+    assert without_best < without_least / 2
+
+
+def test_the_description_and_the_warm_up_fit_what_is_answered(classifier, photographs, fits):
+    assert classifier.examples()[0].shape == (3, 224, 224)
     (answer,) = ask(classifier, [photographs["coffee.png"]])
-    assert best(answer)[0] == "967"
+    fits(classifier, "output", answer.json())
+    fits(classifier, "input", base64.b64encode(photographs["coffee.png"]).decode())

@@ -1,5 +1,7 @@
 """TensorHandler: numbers in, numbers out, and a clear word about arrays that do not fit."""
 
+import io
+
 import numpy as np
 import pytest
 import torch
@@ -46,7 +48,7 @@ def test_a_wrong_shape_is_named_and_costs_only_its_own_request(mixer):
     answers = ask(mixer, [{"body": body} for body in (good, wide, [], good)])
     assert [answer.status for answer in answers] == [200, 400, 400, 200]
     message = answers[1].json()["message"]
-    assert message == "the array sent has shape [1, 5], this model takes [-1, 4] (-1: any size)"
+    assert message == "expected an array of shape (any, 4), got (1, 5)"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,6 @@ def test_a_wrong_shape_is_named_and_costs_only_its_own_request(mixer):
         ("float32", [1, 2], [1.0, 2.0]),
         ("float64", [0.1], [0.1]),
         ("int64", [2**53 + 1], [2**53 + 1]),
-        ("int64", [3.0], [3]),
         ("uint8", [0, 255], [0, 255]),
         ("bool", [0, 1, True], [False, True, True]),
     ],
@@ -73,15 +74,15 @@ def test_numbers_arrive_in_the_wanted_dtype_with_all_their_digits(dtype, sent, s
         ("int32", [1.5]),
         ("int64", [float("nan")]),
         ("int64", [2**70]),
-        ("float16", [1e6]),
         ("bool", [2]),
         ("float32", [[1.0], [1.0, 2.0]]),
         ("float32", ["1.0"]),
-        ("float32", "1.0"),
+        ("int32", [3.0]),
+        ("float32", "one"),
         ("float32", {}),
+        ("float32", {"a": [1.0], "b": "x"}),
         ("float32", None),
-        ("float32", np.array(["a"])),
-        ("float32", np.array([1j])),
+        ("float32", []),
     ],
 )
 def test_what_is_no_array_of_that_dtype_is_a_400(dtype, sent):
@@ -90,11 +91,11 @@ def test_what_is_no_array_of_that_dtype_is_a_400(dtype, sent):
     assert answer.json()["type"] == "BadRequestError"
 
 
-def test_arrays_that_lie_in_a_request_are_taken_as_they_are():
-    array = np.frombuffer(np.arange(3, dtype=np.float32).tobytes(), dtype=np.float32)
-    assert not array.flags.writeable
-    answers = ask(echo(), [{"body": array}, {"body": torch.arange(3)}])
-    assert [answer.json()["values"] for answer in answers] == [[0, 1, 2]] * 2
+def test_a_numpy_file_is_an_array_too():
+    file = io.BytesIO()
+    np.save(file, np.arange(3, dtype=np.int16))
+    (answer,) = ask(echo(input_dtype="uint8"), [file.getvalue()])
+    assert answer.json() == {"dtype": "uint8", "values": [0, 1, 2]}
 
 
 def test_an_object_names_the_arguments_of_the_network(tmp_path):

@@ -1,0 +1,78 @@
+"""What the families that look at pictures share: how one is sent, read and described."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+
+from makemar.handlers.codecs import to_bytes
+from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
+from makemar.handlers.images import normalize, read_image
+from makemar.handlers.settings import HandlerSettings
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["PICTURE", "PictureSettings", "read_picture", "scale"]
+
+# A picture as JSON Schema sees it: as the body it is bytes, inside JSON it is base64.
+PICTURE: Mapping[str, object] = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "contentMediaType": "image/*",
+}
+
+
+def _decode_threads() -> int:
+    # Decoding lets go of Python's lock, so cores help; beyond four the model wants them.
+    return max(1, min(4, os.cpu_count() or 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class PictureSettings(HandlerSettings):
+    """`handler:` settings of every family that takes pictures.
+
+    `decode_threads`: as many as there are cores, up to 4. `max_pixels`: larger pictures get 413.
+    """
+
+    decode_threads: int = dataclasses.field(default_factory=_decode_threads)
+    max_pixels: int = 64_000_000
+
+
+def read_picture(value: object, *, max_pixels: int) -> Image:
+    """Turn what a client sent into an RGB picture.
+
+    Takes the bytes of a file, the same in base64 or as a data URL, or a protocol's tensor, uint8
+    of shape (height, width) or (height, width, 3). Raises `BadRequestError`, or
+    `PayloadTooLargeError`.
+    """
+    if isinstance(value, torch.Tensor):
+        return _from_tensor(value, max_pixels)
+    return read_image(to_bytes(value), max_pixels=max_pixels)
+
+
+def scale(picture: Image, mean: tuple[float, ...], std: tuple[float, ...]) -> torch.Tensor:
+    """Turn a picture into float32 (3, height, width): (value / 255 - mean) / std."""
+    return torch.from_numpy(normalize(picture, mean, std))
+
+
+def _from_tensor(pixels: torch.Tensor, max_pixels: int) -> Image:
+    from PIL import Image
+
+    shape = list(pixels.shape)
+    if pixels.dtype != torch.uint8 or len(shape) not in (2, 3) or shape[2:] not in ([], [3]):
+        raise BadRequestError(
+            f"the array sent is {str(pixels.dtype)[6:]} of shape {shape}; a picture is uint8 of "
+            "shape [height, width, 3]"
+        )
+    if not pixels.numel():
+        raise BadRequestError("the array sent is a picture without pixels")
+    if shape[0] * shape[1] > max_pixels:
+        raise PayloadTooLargeError(
+            f"the picture has {shape[1]} x {shape[0]} pixels, the limit is {max_pixels}"
+        )
+    return Image.fromarray(pixels.contiguous().numpy()).convert("RGB")

@@ -1,0 +1,99 @@
+"""What every family promises: answers that no neighbour changes, and failures that stay alone."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from makemar.handlers import ImageClassifier, TensorHandler
+from makemar.handlers.invariance import BATCH_SIZES, assert_batch_invariant
+from makemar.handlers.testing import ask, load
+
+NAN = float("nan")
+
+
+def png(width, height, seed):
+    """A picture of coloured stripes and noise."""
+    noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3))
+    noise[:, :: seed + 2] //= 3
+    file = io.BytesIO()
+    Image.fromarray(noise.astype(np.uint8)).save(file, "png")
+    return file.getvalue()
+
+
+def tensor_rows():
+    random = torch.Generator().manual_seed(3)
+    return [{"body": torch.randn(n, 4, generator=random).tolist()} for n in (1, 3, 3, 8, 2)]
+
+
+PICTURES = [png(width, height, seed) for seed, (width, height) in enumerate([(64, 48), (80, 80),
+            (33, 90), (64, 48)])]  # fmt: skip
+
+# Family → how it is set up, good requests, and (poison, its status).
+FAMILIES = {
+    "tensor": (
+        TensorHandler,
+        {"modelFile": "mixer.py"},
+        {"shape": [-1, 4]},
+        tensor_rows(),
+        [({"body": [[1.0]]}, 400), ({"body": [[NAN, 1.0, 2.0, 3.0]]}, 500)],
+    ),
+    "image classifier": (
+        ImageClassifier,
+        {"modelFile": "classifier.py"},
+        {"top_k": 7, "resize": 40, "crop": 32},
+        PICTURES,
+        [(PICTURES[0][:200], 400), ({"body": [1, 2]}, 400)],
+    ),
+}
+
+
+def build(family, networks, dtype="float32"):
+    handler_type, model, settings, _, _ = FAMILIES[family]
+    torch.manual_seed(0)
+    config = {"handler": {**settings, "dtype": dtype}}
+    return load(handler_type, networks, model=model, config=config)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_answers_are_the_same_alone_and_in_batches_of_every_size(family, dtype, networks):
+    handler, samples = build(family, networks, dtype), FAMILIES[family][3]
+    assert all(answer.status == 200 for answer in ask(handler, samples))
+    assert BATCH_SIZES == (1, 2, 3, 7, 8, 32)
+    assert_batch_invariant(handler, samples)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_poisonous_request_fails_alone(family, networks):
+    handler, samples = build(family, networks), FAMILIES[family][3]
+    alone = [ask(handler, [sample])[0].json() for sample in samples]
+    for poison, status in FAMILIES[family][4]:
+        for place in range(len(samples) + 1):
+            answers = ask(handler, [*samples[:place], poison, *samples[place:]])
+            failed = answers.pop(place)
+            assert (failed.status, failed.json()["code"]) == (status, status)
+            assert "secret" not in failed.json()["message"]
+            assert all(answer.status == 200 for answer in answers)
+            for answer, expected in zip(answers, alone, strict=True):
+                assert answer.json() == approximately(expected)
+
+
+def approximately(value):
+    """Compare nested JSON with the tolerance that other batch sizes need."""
+    if isinstance(value, dict):
+        return {key: approximately(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [approximately(item) for item in value]
+    return pytest.approx(value, rel=1e-4, abs=1e-4) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_warm_up_runs_and_the_description_holds(family, networks, fits):
+    handler = build(family, networks)
+    handler.inference(handler.collate([handler.examples()[0]] * 3))
+    for answer in ask(handler, FAMILIES[family][3]):
+        fits(handler, "output", answer.json())
+    assert handler.describe()["handler"] == type(handler).__name__
