@@ -13,7 +13,7 @@ import torch
 
 from makemar.handlers import tensors
 from makemar.handlers.answers import answer_batch
-from makemar.handlers.codecs import Envelope, open_envelope, to_tensor
+from makemar.handlers.codecs import Envelope, open_envelope, to_tensor, wants_arrays
 from makemar.handlers.device import pick_device
 from makemar.handlers.errors import RequestError
 from makemar.handlers.exchange import is_describe, read_requests, send
@@ -60,6 +60,8 @@ class BaseHandler:
     model_pt_path: str | None = None
     model_yaml_config: Mapping[str, Any] = MappingProxyType({})
     initialized = False
+    # The whole-batch stages that a subclass wrote itself, TorchServe's way.
+    _own_stages: frozenset[str] = frozenset()
     # The requests whose rows are in the stages right now; a bisection runs only some.
     running: Sequence[Request] = ()
 
@@ -67,6 +69,9 @@ class BaseHandler:
         """Give a subclass its settings' defaults, and isolation to a `handle` of its own."""
         super().__init_subclass__(**kwargs)
         cls.settings = cls.settings_type()
+        cls._own_stages = frozenset(
+            name for name in _STAGES if getattr(cls, name) is not getattr(BaseHandler, name)
+        )
         if "handle" in vars(cls) and not inspect.iscoroutinefunction(cls.handle):
             cls.handle = guarded(cls.handle)  # type: ignore[method-assign]
 
@@ -108,10 +113,7 @@ class BaseHandler:
         if is_describe(data, context):
             description = render(self.describe(), max_bytes=self.settings.max_response_bytes)
             return [send(description, context, 0)]
-        own_stages = frozenset(
-            name for name in _STAGES if getattr(type(self), name) is not getattr(BaseHandler, name)
-        )
-        return answer_batch(self, data, context, own_stages=own_stages)
+        return answer_batch(self, data, context, own_stages=self._own_stages)
 
     # -- The whole batch at once: TorchServe's stages -------------------------------------------
 
@@ -168,11 +170,14 @@ class BaseHandler:
 
     def split(self, outputs: Any, count: int) -> list[Any]:
         """Split the model's outputs (count, …) into one output per sample."""
+        if type(self).encode is BaseHandler.encode and not any(map(wants_arrays, self.running)):
+            # Numbers are all that will go out: one conversion for the whole batch.
+            outputs = tensors.apply(lambda tensor: tensor.tolist(), outputs)
         return tensors.split(outputs, count)
 
     def encode(self, output: Any, request: Request) -> object:  # noqa: ARG002
         """Turn one output into a reply: bytes, text, anything that JSON can hold, or a `Reply`."""
-        return tensors.apply(lambda tensor: tensor.cpu(), output)
+        return output
 
     def assemble(self, results: Sequence[object], request: Request, *, several: bool) -> object:
         """Turn what `encode` made of a request's outputs into its reply.
