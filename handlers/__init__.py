@@ -20,6 +20,8 @@ from makemar.handlers.reply import Reply
 from makemar.handlers.request import Request, Samples
 from makemar.handlers.settings import HandlerSettings
 from makemar.handlers.tensor_handler import TensorHandler, TensorHandlerSettings
+from makemar.handlers.text_classifier import TextClassifier, TextClassifierSettings
+from makemar.handlers.text_embedder import TextEmbedder, TextEmbedderSettings
 
 __all__ = [
     "BadRequestError",
@@ -38,5 +40,9 @@ __all__ = [
     "Samples",
     "TensorHandler",
     "TensorHandlerSettings",
+    "TextClassifier",
+    "TextClassifierSettings",
+    "TextEmbedder",
+    "TextEmbedderSettings",
     "UnsupportedTypeError",
 ]

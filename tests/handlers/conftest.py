@@ -1,5 +1,6 @@
 """Small models on disk, and the classic picture transforms to compare with."""
 
+import runpy
 import shutil
 from pathlib import Path
 
@@ -42,7 +43,30 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("networks")
     for source in (Path(__file__).parent / "networks").glob("*.py"):
         shutil.copyfile(source, folder / source.name)
+    (folder / "tokenizer.json").write_text(words_and_letters().to_str())
     return folder
+
+
+def words_and_letters():
+    """A tokenizer that knows a few words and spells out the others; [CLS] and [SEP] around."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    words = ["the", "cat", "sat", "on", "mat", "in", "a", "big", "house", "anna", "bonn", "lives"]
+    letters = [chr(code) for code in range(33, 127)]
+    pieces = [*special, *words, *letters, *(f"##{letter}" for letter in letters)]
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    ends = [("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+    )
+    # As real files do: what the file asks for would depend on neighbours and lose text.
+    tokenizer.enable_padding(length=16)
+    tokenizer.enable_truncation(16)
+    return tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -58,3 +82,13 @@ def fits():
         assert not kind(schema).is_valid({"what": ["nobody", {"says": b""}]})
 
     return check
+
+
+@pytest.fixture(scope="session")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with MiniLM's network, real weights and tokenizer."""
+    folder = tmp_path_factory.mktemp("minilm")
+    example = Path(__file__).parent.parent.parent / "examples" / "minilm"
+    runpy.run_path(str(example / "assets.py"))["gather"](folder)
+    shutil.copyfile(example / "network.py", folder / "network.py")
+    return folder

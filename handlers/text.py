@@ -1,0 +1,158 @@
+"""What the families that read text share: a tokenizer, its limits, and padding with a mask."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from makemar.handlers.base import BaseHandler
+from makemar.handlers.codecs import to_text
+from makemar.handlers.errors import BadRequestError, LoadError, PayloadTooLargeError
+from makemar.handlers.outputs import Batch
+from makemar.handlers.settings import HandlerSettings, read_settings
+from makemar.handlers.tokenization import load_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+__all__ = ["TEXT", "TextHandler", "TextSettings", "read_text"]
+
+# A text as JSON Schema sees it: alone, or named.
+TEXT: Mapping[str, object] = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {
+            "type": "object",
+            "properties": {"text": {"type": "string", "minLength": 1}},
+            "required": ["text"],
+        },
+    ]
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSettings(HandlerSettings):
+    """`handler:` settings of every family that takes text.
+
+    `tokenizer`: a tokenizer.json in the archive, or `transformers` to let that package load its
+    own files. `max_length`: tokens that the network can take; longer texts get 413, or with
+    `truncate` lose their end. `max_characters`: longer texts are not even tokenized.
+    `token_types`: the network takes `token_type_ids` too.
+    """
+
+    tokenizer: str = "tokenizer.json"
+    max_length: int = 512
+    truncate: bool = False
+    max_characters: int = 200_000
+    token_types: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a limit below 1."""
+        super().__post_init__()
+        if self.max_characters < 1:
+            raise LoadError(f"handler.max_characters is {self.max_characters}, not at least 1")
+
+
+class TextHandler(BaseHandler):
+    """Turn texts into token ids, padded with a mask; the families for text build on it.
+
+    The network is called with `input_ids` and `attention_mask`, int64 (n, length); the mask is 0
+    where there is only padding. What it gives stays beside the samples it was given for.
+    """
+
+    settings_type: ClassVar[type[TextSettings]] = TextSettings
+    settings: TextSettings
+    tokenizer: Tokenizer
+    pad_id = 0
+
+    def initialize(self, context: Any) -> None:
+        """Load the tokenizer before the model: the warm-up needs both."""
+        folder = Path(context.system_properties["model_dir"])
+        config = getattr(context, "model_yaml_config", None) or {}
+        settings = read_settings(self.settings_type, config)
+        self.tokenizer, self.pad_id = load_tokenizer(
+            folder,
+            settings.tokenizer,
+            max_length=settings.max_length if settings.truncate else None,
+        )
+        super().initialize(context)
+
+    def read(self, value: object) -> Encoding:
+        """Turn a text, or `{"text": …, "pair": …}`, into tokens with their offsets."""
+        text = read_text(value, max_characters=self.settings.max_characters)
+        pair = value.get("pair") if isinstance(value, Mapping) else None
+        if pair is not None:
+            pair = read_text(pair, max_characters=self.settings.max_characters)
+        encoding = self.tokenizer.encode(text, pair)
+        if not encoding.ids:
+            raise BadRequestError("the text sent holds no tokens")
+        if len(encoding.ids) > self.settings.max_length:
+            raise PayloadTooLargeError(
+                f"the text has {len(encoding.ids)} tokens, the limit is {self.settings.max_length}"
+            )
+        return encoding
+
+    def length(self, sample: Encoding) -> int:
+        """Return the number of tokens."""
+        return len(sample.ids)
+
+    def collate(self, samples: Sequence[Encoding]) -> Batch:
+        """Pad token ids at their end to (n, length), with a mask."""
+        width = self._width(max(len(sample.ids) for sample in samples))
+        ids = torch.full((len(samples), width), self.pad_id, dtype=torch.int64)
+        mask = torch.zeros_like(ids)
+        types = torch.zeros_like(ids)
+        for row, sample in enumerate(samples):
+            count = len(sample.ids)
+            ids[row, :count] = torch.tensor(sample.ids)
+            mask[row, :count] = 1
+            types[row, :count] = torch.tensor(sample.type_ids)
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if self.settings.token_types:
+            inputs["token_type_ids"] = types
+        return Batch(inputs, samples)
+
+    def forward(self, batch: Batch, *args: Any, **kwargs: Any) -> Any:
+        """Call the network with the batch's inputs."""
+        return super().forward(batch.inputs, *args, **kwargs)
+
+    def examples(self) -> Sequence[Encoding]:
+        """Return a short text and one as long as the limit."""
+        word = "warm "
+        limit = self.settings.max_length
+        long = self.tokenizer.encode(word * limit)
+        long.truncate(limit)
+        return [self.tokenizer.encode(word), long]
+
+    def describe(self) -> Mapping[str, object]:
+        """Describe input and output as JSON Schema."""
+        return {"handler": type(self).__name__, "input": TEXT, "output": {}}
+
+    def _width(self, longest: int) -> int:
+        """Round a length up to the setting's multiple, but not over what the network takes."""
+        step = self.settings.padding
+        return max(longest, min(-(-longest // step) * step, self.settings.max_length))
+
+
+def read_text(value: object, *, max_characters: int) -> str:
+    """Return the text that a client sent: a string, its UTF-8 bytes, or the part named `text`.
+
+    Raises `BadRequestError` for anything else, `PayloadTooLargeError` above `max_characters`.
+    """
+    if isinstance(value, Mapping):
+        if "text" not in value:
+            there = ", ".join(sorted(map(str, value))) or "none"
+            raise BadRequestError(f"the part 'text' is missing (parts sent: {there})")
+        value = value["text"]
+    text = to_text(value)
+    if not text:
+        raise BadRequestError("the text sent is empty")
+    if len(text) > max_characters:
+        raise PayloadTooLargeError(
+            f"the text has {len(text)} characters, the limit is {max_characters}"
+        )
+    return text
