@@ -8,9 +8,9 @@ from typing import Any, Callable
 
 from makemar.handlers.device import end_worker
 from makemar.handlers.engine import BatchRun, Outcome, Stages
-from makemar.handlers.errors import RequestError, as_request_error
+from makemar.handlers.errors import RequestError
 from makemar.handlers.exchange import read_requests, send, take_reply
-from makemar.handlers.isolation import Failed
+from makemar.handlers.failures import CAUGHT, Failed
 from makemar.handlers.reply import Reply, error_reply, render
 from makemar.handlers.request import Request
 from makemar.handlers.statistics import BatchStatistics
@@ -52,9 +52,9 @@ def _reply(outcome: Outcome, request: Request, context: Any, limit: int) -> Repl
     if not isinstance(outcome, Failed):
         try:
             return render(reply, max_bytes=limit)
-        except RequestError as error:
-            outcome = Failed(error)
-    told = as_request_error(outcome.error, outcome.stage)
+        except CAUGHT as error:  # a sparse tensor in a reply, say, has its own way to fail
+            outcome = Failed(error, stage="encode")
+    told = outcome.told()
     _log_failure(request, told, outcome.error)
     return error_reply(told, request.id)
 

@@ -18,7 +18,7 @@ from makemar.handlers.device import pick_device
 from makemar.handlers.errors import RequestError
 from makemar.handlers.exchange import is_describe, read_requests, send
 from makemar.handlers.forwards import Forwards
-from makemar.handlers.guard import guarded
+from makemar.handlers.guard import cleanly_failing, guarded
 from makemar.handlers.labels import load_labels
 from makemar.handlers.loading import load_model
 from makemar.handlers.preparation import place_inputs
@@ -72,6 +72,8 @@ class BaseHandler:
         cls._own_stages = frozenset(
             name for name in _STAGES if getattr(cls, name) is not getattr(BaseHandler, name)
         )
+        if "initialize" in vars(cls):
+            cls.initialize = cleanly_failing(cls.initialize)  # type: ignore[method-assign]
         if "handle" in vars(cls) and not inspect.iscoroutinefunction(cls.handle):
             cls.handle = guarded(cls.handle)  # type: ignore[method-assign]
 
@@ -85,6 +87,7 @@ class BaseHandler:
 
     # -- TorchServe calls these two ------------------------------------------------------------
 
+    @cleanly_failing
     def initialize(self, context: Any) -> None:
         """Read the settings and load model and labels from the archive.
 
@@ -203,7 +206,14 @@ class BaseHandler:
         return ()
 
     def explain(self, request: Request) -> object:
-        """Answer a request to /explanations; here with `get_insights`, if a subclass has it."""
+        """Answer a request to /explanations.
+
+        Here with TorchServe's own hooks, if a subclass has them: `explain_handle(batch, rows)` or
+        `get_insights(batch, text, target)`, each called for one request.
+        """
+        whole_batch = getattr(self, "explain_handle", None)
+        if whole_batch is not None:
+            return whole_batch(self.preprocess([request.row]), [request.row])[0]
         insights = getattr(self, "get_insights", None)
         if insights is None:
             raise RequestError(501, "this handler explains nothing; it has no explain(request)")

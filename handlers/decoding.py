@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Union
 
 from makemar.handlers.errors import BadRequestError
-from makemar.handlers.isolation import CAUGHT, Failed
+from makemar.handlers.failures import CAUGHT, Failed
 from makemar.handlers.request import Request, Samples
 
 __all__ = ["decode_each"]

@@ -22,8 +22,11 @@ _STICKY = ("CUDA error", "device-side assert", "CUBLAS_STATUS_EXECUTION_FAILED",
 def pick_device(gpu_id: int | None, wanted: str | None) -> torch.device:
     """Return the device to run on: the one asked for, else the GPU TorchServe assigned, else CPU.
 
+    `cuda` without a number is the assigned GPU too: with several workers each has its own.
     Raises `LoadError` when the wanted device does not exist here.
     """
+    if wanted == "cuda" and gpu_id is not None:
+        wanted = f"cuda:{gpu_id}"
     if wanted is not None:
         try:
             return torch.empty(0, device=wanted).device

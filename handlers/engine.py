@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Protocol, Union
 
 from makemar.handlers.decoding import decode_each
-from makemar.handlers.errors import ModelError, RequestError, as_request_error
-from makemar.handlers.exchange import part
+from makemar.handlers.errors import ModelError
+from makemar.handlers.exchange import Settings, part
+from makemar.handlers.failures import CAUGHT, Failed
 from makemar.handlers.forwards import Forwards
-from makemar.handlers.isolation import CAUGHT, Failed
 from makemar.handlers.request import Request, Samples
 from makemar.handlers.settings import HandlerSettings
 from makemar.handlers.statistics import BatchStatistics
@@ -70,6 +70,8 @@ class BatchRun:
         self.own_stages = own_stages
         self.whole = whole or (self._stages if "preprocess" in own_stages else None)
         self.statistics = statistics
+        # What had been set for the replies when the model's part began.
+        self._before: Settings | None = None
 
     def outcomes(self) -> list[Outcome]:
         """Answer every request, whatever happens to its neighbours.
@@ -105,7 +107,7 @@ class BatchRun:
 
         def run(positions: Sequence[int]) -> Sequence[object]:
             part = [requests[i] for i in positions]
-            self._show(part)
+            self._rerun(part)
             return _checked(whole([self.rows[r.index] for r in part]), len(part))
 
         return self.handler.forwards.run(
@@ -161,7 +163,7 @@ class BatchRun:
         if "postprocess" not in self.own_stages:
             outputs = self._infer(self.handler.collate(samples))
             return self.handler.split(outputs, len(samples))
-        self._show(owners)
+        self._rerun(owners)
         outputs = self._infer(self.handler.collate(samples))
         return _checked(self.handler.postprocess(outputs), len(samples))
 
@@ -178,7 +180,7 @@ class BatchRun:
         several = isinstance(own, Samples)
         for position, output in enumerate(outputs):
             if isinstance(output, Failed):
-                return _in_sample(output, position) if several else output
+                return output.in_sample(position) if several else output
         if "postprocess" in self.own_stages:
             return outputs if several else outputs[0]
         try:
@@ -195,6 +197,14 @@ class BatchRun:
         self.handler.context = part(self.context, [request.index for request in requests])
         self.handler.running = [r.renumbered(new) for new, r in enumerate(requests)]
 
+    def _rerun(self, requests: Sequence[Request]) -> None:
+        """Show some requests to a stage; what a run that failed had set for them is forgotten."""
+        if self._before is None:
+            self._before = Settings(self.context)
+        for request in requests:
+            self._before.restore(self.context, request.index)
+        self._show(requests)
+
 
 def _checked(results: Any, count: int) -> Sequence[object]:
     """Insist on one result per row: fewer would shift answers to other clients."""
@@ -202,11 +212,3 @@ def _checked(results: Any, count: int) -> Sequence[object]:
         return results
     what = f"{len(results)} results" if hasattr(results, "__len__") else repr(results)
     raise ModelError(f"postprocess gave {what} for {count} requests; return a list of one each")
-
-
-def _in_sample(failed: Failed, position: int) -> Failed:
-    """Say which of a request's samples failed; the cause stays for the log."""
-    error = as_request_error(failed.error, failed.stage)
-    told = RequestError(error.status, f"sample {position}: {error.message}")
-    told.__cause__ = failed.error
-    return Failed(told)

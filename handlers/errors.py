@@ -27,7 +27,6 @@ __all__ = [
     "ReplyError",
     "RequestError",
     "UnsupportedTypeError",
-    "as_request_error",
 ]
 
 
@@ -106,22 +105,3 @@ class OutOfMemoryError(_FixedStatusError):
     """Answer 507: this request alone does not fit into memory."""
 
     status_code = HTTPStatus.INSUFFICIENT_STORAGE
-
-
-_IN_THE_LOG = "the server's log has the reason under this request id"
-
-
-def as_request_error(error: BaseException, stage: str) -> RequestError:
-    """Return what the client is told: a `RequestError` itself, else a line by the stage it broke.
-
-    The text of a foreign exception stays in the log: it may quote paths, weights or secrets.
-    """
-    if isinstance(error, RequestError):
-        return error
-    if isinstance(error, MemoryError):
-        return OutOfMemoryError("this request alone does not fit into the server's memory")
-    if stage == "decode":
-        return BadRequestError(f"this handler cannot read the request; {_IN_THE_LOG}")
-    if stage == "encode":
-        return ReplyError(f"the output cannot be turned into a reply; {_IN_THE_LOG}")
-    return ModelError(f"the model failed on this input; {_IN_THE_LOG}")

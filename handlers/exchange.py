@@ -14,7 +14,7 @@ from typing import Any
 from makemar.handlers.reply import Reply, reason_phrase
 from makemar.handlers.request import Request
 
-__all__ = ["is_describe", "part", "read_requests", "send", "take_reply"]
+__all__ = ["Settings", "is_describe", "part", "read_requests", "send", "take_reply"]
 
 
 def read_requests(rows: Sequence[Mapping[str, object]], context: Any) -> list[Request]:
@@ -38,18 +38,29 @@ def is_describe(rows: Sequence[Mapping[str, object]], context: Any) -> bool:
     return len(rows) == 1 and not rows[0] and context.get_request_header(0, "describe") == "True"
 
 
-def part(context: Any, indices: Sequence[int]) -> Any:
-    """Return a context for these requests alone, numbered from 0.
+class Settings:
+    """What had been set for each reply of a batch at one moment, to come back to."""
 
-    Fewer requests than the batch has are run again after a failure: what the failed run had set
-    for them is forgotten.
-    """
+    def __init__(self, context: Any) -> None:
+        self._kept = [
+            (context.get_response_status(index), dict(context.get_response_headers(index)))
+            for index in range(len(context.request_processor))
+        ]
+
+    def restore(self, context: Any, index: int) -> None:
+        """Forget what was set for one reply since then."""
+        (status, phrase), headers = self._kept[index]
+        context.set_response_status(status, phrase, index)
+        now = context.get_response_headers(index)
+        now.clear()
+        now.update(headers)
+
+
+def part(context: Any, indices: Sequence[int]) -> Any:
+    """Return a context for these requests alone, numbered from 0."""
     view = copy.copy(context)
     view.request_ids = {new: context.get_request_id(old) for new, old in enumerate(indices)}
     view.request_processor = [context.request_processor[old] for old in indices]
-    if len(indices) < len(context.request_processor):
-        for new in range(len(indices)):
-            _forget(view, new)
     return view
 
 

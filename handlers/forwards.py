@@ -11,8 +11,9 @@ from typing import Any, Callable, Protocol
 
 from makemar.handlers.device import is_sticky
 from makemar.handlers.errors import DeviceLostError
+from makemar.handlers.failures import Failed
 from makemar.handlers.grouping import Group, bucket_of, group_samples, take_chunk
-from makemar.handlers.isolation import Failed, halve, isolate
+from makemar.handlers.isolation import halve, isolate
 from makemar.handlers.memory import MemoryCaps, is_out_of_memory, release_memory
 from makemar.handlers.statistics import BatchStatistics
 

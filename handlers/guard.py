@@ -1,16 +1,35 @@
-"""A `handle` that a subclass wrote itself, made safe for the neighbours of a bad request."""
+"""What a subclass wrote itself, made safe: its `handle` for neighbours, its `initialize` to fail."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar, cast
 
 from makemar.handlers.answers import answer_batch
+from makemar.handlers.errors import LoadError
 
-__all__ = ["guarded"]
+__all__ = ["cleanly_failing", "guarded"]
 
 Handle = Callable[..., Any]
+Initialize = TypeVar("Initialize", bound=Callable[..., None])
+
+
+def cleanly_failing(initialize: Initialize) -> Initialize:
+    """Wrap an `initialize`: its RuntimeErrors and want of memory become a `LoadError`.
+
+    TorchServe 0.12 keeps a model whose worker answered with one of these registered, without
+    workers, and every retry is answered 409; after any other exception it unregisters the model.
+    """
+
+    @functools.wraps(initialize)
+    def outer(self: Any, context: Any) -> None:
+        try:
+            initialize(self, context)
+        except (RuntimeError, MemoryError) as error:
+            raise LoadError(f"{type(error).__name__}: {error}") from error
+
+    return cast(Initialize, outer)
 
 
 def guarded(handle: Handle) -> Handle:

@@ -51,9 +51,8 @@ class ImageClassifier(BaseHandler):
         """Turn a picture into a float32 tensor (3, crop, crop)."""
         wanted = self.settings
         picture = read_picture(value, max_pixels=wanted.max_pixels)
-        return scale(
-            center_crop(resize(picture, wanted.resize), wanted.crop), wanted.mean, wanted.std
-        )
+        picture = resize(picture, wanted.resize, max_pixels=wanted.max_pixels)
+        return scale(center_crop(picture, wanted.crop), wanted.mean, wanted.std)
 
     def encode(self, output: Any, request: Request) -> object:  # noqa: ARG002
         """Turn class scores (classes,) into the `top_k` names and their probabilities."""

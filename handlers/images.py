@@ -7,7 +7,6 @@ the same Pillow picture, without torchvision.
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,19 +24,16 @@ def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
     when it has more than `max_pixels`, which is checked before any pixel is decoded.
     """
     try:
-        with warnings.catch_warnings():
-            # Pillow warns at a limit of its own; ours below is the one that counts.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            picture = Image.open(io.BytesIO(data))
-            width, height = picture.size
-            if width * height > max_pixels:
-                raise PayloadTooLargeError(
-                    f"the picture has {width} x {height} pixels, the limit is {max_pixels}"
-                )
-            return picture.convert("RGB")
+        picture = Image.open(io.BytesIO(data))
+        width, height = picture.size
+        if width * height > max_pixels:
+            raise PayloadTooLargeError(
+                f"the picture has {width} x {height} pixels, the limit is {max_pixels}"
+            )
+        return picture.convert("RGB")
     except UnidentifiedImageError as error:
         raise BadRequestError(f"the {len(data)} bytes sent are not a picture") from error
-    except Image.DecompressionBombError as error:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise PayloadTooLargeError(
             f"the picture has too many pixels, the limit is {max_pixels}"
         ) from error
@@ -45,16 +41,25 @@ def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
         raise BadRequestError(f"the picture cannot be decoded: {error}") from error
 
 
-def resize(picture: Image.Image, size: int) -> Image.Image:
-    """Scale the shorter edge to `size` pixels, keeping the aspect ratio (bilinear)."""
+def resize(picture: Image.Image, size: int, *, max_pixels: int) -> Image.Image:
+    """Scale the shorter edge to `size` pixels, keeping the aspect ratio (bilinear).
+
+    Raises `PayloadTooLargeError` when that makes more than `max_pixels`: a picture of one by a
+    few thousand pixels would become gigabytes.
+    """
     width, height = picture.size
     if width <= height:
         target = (size, int(size * height / width))
     else:
         target = (int(size * width / height), size)
-    return (
-        picture if target == (width, height) else picture.resize(target, Image.Resampling.BILINEAR)
-    )
+    if target[0] * target[1] > max_pixels:
+        raise PayloadTooLargeError(
+            f"the picture is too thin: {width} x {height} pixels scale to {target[0]} x "
+            f"{target[1]}, the limit is {max_pixels} pixels"
+        )
+    if target == (width, height):
+        return picture
+    return picture.resize(target, Image.Resampling.BILINEAR)
 
 
 def center_crop(picture: Image.Image, size: int) -> Image.Image:

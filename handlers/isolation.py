@@ -8,27 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable, TypeVar
 
-__all__ = ["CAUGHT", "Failed", "halve", "isolate"]
+from makemar.handlers.failures import CAUGHT, Failed
 
-# Whatever user code raises costs one request, never the worker: sys.exit() in a handler too.
-CAUGHT = (Exception, SystemExit)
+__all__ = ["halve", "isolate"]
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
-
-
-class Failed:
-    """The outcome of an item whose run raised `error` even when it was alone.
-
-    `stage` says where: `decode`, `model` or `encode`.
-    """
-
-    def __init__(self, error: BaseException, *, stage: str = "model") -> None:
-        self.error = error
-        self.stage = stage
-
-    def __repr__(self) -> str:
-        return f"Failed({self.error!r}, stage={self.stage!r})"
 
 
 def halve(error: BaseException, count: int) -> int:  # noqa: ARG001

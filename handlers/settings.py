@@ -142,10 +142,12 @@ def _value(key: str, value: Any, kind: Any) -> Any:
         if value is None:
             return None
         kind = next(arg for arg in get_args(kind) if arg is not type(None))
-    if get_origin(kind) is tuple:
+    if get_origin(kind) in (tuple, list):
         if not isinstance(value, (list, tuple)):
             raise LoadError(f"model-config.yaml: handler.{key} is {value!r}, not a list")
         return tuple(_value(key, item, get_args(kind)[0]) for item in value)
+    if not isinstance(kind, type):
+        raise LoadError(f"handler.{key}: settings are numbers, texts, booleans or lists of them")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     # bool is an int to Python, but `device: true` or `top_k: yes` is a slip.

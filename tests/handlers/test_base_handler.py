@@ -308,3 +308,74 @@ def test_torchscript_needs_no_model_file(model_dir):
         torch.jit.script(torch.nn.ReLU()).save(model_dir / "relu.pt")
     handler = load(BaseHandler, model_dir, model={"serializedFile": "relu.pt"})
     assert ask(handler, [{"body": [-1.0, 2.0]}])[0].json() == [0.0, 2.0]
+
+
+class Odd(BaseHandler):
+    """Returns values whose conversion has a failure of its own kind."""
+
+    def decode(self, request):
+        return torch.zeros(1)
+
+    def forward(self, batch):
+        return batch
+
+    def encode(self, output, request):
+        kinds = {
+            b"sparse": torch.eye(2).to_sparse(),
+            b"meta": torch.zeros(2, device="meta"),
+            b"generator": (i for i in range(2)),
+        }
+        return kinds.get(request.payload(), 1)
+
+
+@pytest.mark.parametrize("kind", [b"sparse", b"meta", b"generator"])
+def test_whatever_a_reply_raises_costs_that_reply_alone(kind):
+    answers = ask(Odd(), [b"good", kind, b"good"])
+    assert [a.status for a in answers] == [200, 500, 200]
+
+
+class Marked(BaseHandler):
+    """Sets a header while decoding, and has a postprocess of its own."""
+
+    def decode(self, request):
+        self.context.set_response_header(request.index, "x-decoded", str(request.index))
+        return torch.tensor(request.payload(), dtype=torch.float32)
+
+    def forward(self, batch):
+        if torch.isnan(batch).any():
+            raise ValueError
+        return batch
+
+    def postprocess(self, data):
+        return data.tolist()
+
+
+@pytest.mark.parametrize("bad", [b"undecodable", {"body": [NAN]}])
+def test_a_bad_neighbour_does_not_take_a_requests_headers_away(bad):
+    answers = ask(Marked(), [{"body": [1.0]}, bad, {"body": [2.0]}, {"body": [3.0]}])
+    assert [a.headers.get("x-decoded") for a in answers] == ["0", None, "2", "3"]
+
+
+def test_the_kind_of_a_samples_error_is_kept(model_dir, doubler):
+    class Picky(Several):
+        def encode(self, output, request):
+            return output
+
+        def collate(self, samples):
+            if any(sample.item() == 7 for sample in samples):
+                raise BadRequestError("seven is not served here")
+            return super().collate(samples)
+
+    (answer,) = ask(load(Picky, model_dir, model=doubler), [{"body": [1, 7]}])
+    assert answer.json()["type"] == "BadRequestError"
+    assert answer.json()["message"] == "sample 1: seven is not served here"
+
+
+def test_a_device_out_of_memory_is_a_507(model_dir, doubler):
+    handler = load(BaseHandler, model_dir, model=doubler)
+
+    def full(batch):
+        raise torch.cuda.OutOfMemoryError("no room")
+
+    handler.model = full
+    assert ask(handler, [{"body": [1.0]}])[0].status == 507

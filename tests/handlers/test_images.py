@@ -5,6 +5,8 @@ import io
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
@@ -50,15 +52,28 @@ def test_photographs_equal_the_classic_transforms_bit_for_bit(classic, photograp
             classic.Normalize(MEAN, STD),
         ]
     )(picture)
-    got = normalize(center_crop(resize(picture, 256), 224), MEAN, STD)
+    got = normalize(center_crop(resize(picture, 256, max_pixels=10**8), 224), MEAN, STD)
     assert torch.equal(torch.from_numpy(got), expected)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (10, 17), (300, 224), (223, 225), (17, 400), (1000, 31)])
-def test_odd_sizes_equal_the_classic_transforms(classic, size):
+@given(
+    st.tuples(st.integers(1, 400), st.integers(1, 400)), st.integers(1, 300), st.integers(1, 300)
+)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_size_equals_the_classic_resize_and_crop(classic, size, scaled, crop):
+    # The classic way computes the whole scaled picture, however thin it is.
+    assume(max(size) / min(size) * scaled**2 < 3_000_000)
     picture = noise(*size)
-    assert encoded(resize(picture, 64)) == encoded(classic.Resize(64)(picture))
-    assert encoded(center_crop(picture, 224)) == encoded(classic.CenterCrop(224)(picture))
+    expected = classic.CenterCrop(crop)(classic.Resize(scaled)(picture))
+    got = center_crop(resize(picture, scaled, max_pixels=3_000_000), crop)
+    assert np.array_equal(np.asarray(got), np.asarray(expected))
+
+
+def test_a_picture_as_thin_as_a_hair_is_refused_before_it_fills_the_memory():
+    with pytest.raises(PayloadTooLargeError, match="6000 x 1 pixels scale to 1536000 x 256"):
+        resize(Image.new("RGB", (6000, 1)), 256, max_pixels=64_000_000)
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "CMYK", "1", "I;16"])

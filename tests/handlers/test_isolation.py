@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from makemar.handlers.isolation import Failed, isolate
+from makemar.handlers.failures import Failed
+from makemar.handlers.isolation import isolate
 
 
 class Poisonous:

@@ -298,3 +298,67 @@ def test_an_example_that_the_model_fails_on_is_a_load_failure(tmp_path, network)
     with pytest.raises(LoadError, match="warm-up with batch size 1 failed"):
         load(Wrong, tmp_path, model=model)
     assert load(Wrong, tmp_path, model=model, config={"handler": {"warmup": False}}).initialized
+
+
+# -- networks as people write them -----------------------------------------------------------------
+
+UNREGISTERED = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+        self.scale = torch.tensor(3.0)
+        self.table = torch.arange(4).numpy()
+        self.register_buffer("shift", torch.full((2,), 5.0), persistent=False)
+        torch.nn.init.trunc_normal_(self.linear.weight, std=0.02)
+
+    def forward(self, x):
+        return self.linear(x) * self.scale + self.shift + float(self.table[1])
+"""
+
+
+def load_source(folder, source, state):
+    (folder / "network.py").write_text(source)
+    torch.save(state, folder / "net.pth")
+    model = {"modelFile": "network.py", "serializedFile": "net.pth"}
+    return load(BaseHandler, folder, model=model)
+
+
+def test_what_is_not_in_the_state_dict_keeps_the_value_it_was_built_with(tmp_path, network):
+    handler = load_source(tmp_path, UNREGISTERED, network.state_dict())
+    with torch.no_grad():
+        want = network(torch.tensor([[1.0, 2.0, 3.0]])) * 3 + 5 + 1
+    (answer,) = ask(handler, ROWS[:1])
+    assert answer.json() == pytest.approx(want[0].tolist(), rel=1e-6)
+
+
+def test_a_checkpoint_in_half_precision_does_not_change_the_networks(tmp_path, network):
+    half = {name: tensor.half() for name, tensor in network.state_dict().items()}
+    handler = load_source(tmp_path, NETWORK, half)
+    assert handler.model.linear.weight.dtype == torch.float32
+    assert ask(handler, ROWS)[0].status == 200
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'import torch\nraise RuntimeError("at import")\n',
+        NETWORK.replace("super().__init__()", 'raise RuntimeError("in the constructor")'),
+        NETWORK.replace("super().__init__()", 'raise MemoryError("in the constructor")'),
+    ],
+)
+def test_no_runtime_error_leaves_initialize(tmp_path, network, source):
+    # TorchServe would keep the model registered, without workers, and answer 409 to a retry.
+    with pytest.raises(LoadError, match=r"at import|in the constructor"):
+        load_source(tmp_path, source, network.state_dict())
+
+
+def test_a_subclass_of_ones_own_fails_cleanly_too(tmp_path):
+    class Own(BaseHandler):
+        def initialize(self, context):
+            raise RuntimeError("own")
+
+    with pytest.raises(LoadError, match="RuntimeError: own"):
+        load(Own, tmp_path)

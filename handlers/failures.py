@@ -1,0 +1,57 @@
+"""What went wrong with one request, and what its client is told of it."""
+
+from __future__ import annotations
+
+import copy
+
+from makemar.handlers.errors import (
+    BadRequestError,
+    ModelError,
+    OutOfMemoryError,
+    ReplyError,
+    RequestError,
+)
+from makemar.handlers.memory import is_out_of_memory
+
+__all__ = ["CAUGHT", "Failed"]
+
+# Whatever user code raises costs one request, never the worker: sys.exit() in a handler too.
+CAUGHT = (Exception, SystemExit)
+
+_IN_THE_LOG = "the server's log has the reason under this request id"
+
+
+class Failed:
+    """The outcome of a request or sample that raised `error` even when it was alone.
+
+    `stage` says where: `decode`, `model` or `encode`.
+    """
+
+    def __init__(self, error: BaseException, *, stage: str = "model") -> None:
+        self.error = error
+        self.stage = stage
+
+    def __repr__(self) -> str:
+        return f"Failed({self.error!r}, stage={self.stage!r})"
+
+    def told(self) -> RequestError:
+        """Return what the client is told: a `RequestError` itself, else a line by the stage.
+
+        The text of a foreign exception stays in the log: it may quote paths, weights or secrets.
+        """
+        if isinstance(self.error, RequestError):
+            return self.error
+        if is_out_of_memory(self.error):
+            return OutOfMemoryError("this request alone does not fit into the server's memory")
+        if self.stage == "decode":
+            return BadRequestError(f"this handler cannot read the request; {_IN_THE_LOG}")
+        if self.stage == "encode":
+            return ReplyError(f"the output cannot be turned into a reply; {_IN_THE_LOG}")
+        return ModelError(f"the model failed on this input; {_IN_THE_LOG}")
+
+    def in_sample(self, position: int) -> Failed:
+        """Return the failure of a request whose sample at `position` this was."""
+        told = copy.copy(self.told())
+        told.message = f"sample {position}: {told.message}"
+        told.__cause__ = self.error
+        return Failed(told)
