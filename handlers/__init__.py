@@ -22,6 +22,7 @@ from makemar.handlers.settings import HandlerSettings
 from makemar.handlers.tensor_handler import TensorHandler, TensorHandlerSettings
 from makemar.handlers.text_classifier import TextClassifier, TextClassifierSettings
 from makemar.handlers.text_embedder import TextEmbedder, TextEmbedderSettings
+from makemar.handlers.token_classifier import TokenClassifier, TokenClassifierSettings
 
 __all__ = [
     "BadRequestError",
@@ -44,5 +45,7 @@ __all__ = [
     "TextClassifierSettings",
     "TextEmbedder",
     "TextEmbedderSettings",
+    "TokenClassifier",
+    "TokenClassifierSettings",
     "UnsupportedTypeError",
 ]

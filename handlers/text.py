@@ -19,7 +19,7 @@ from makemar.handlers.tokenization import load_tokenizer
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["TEXT", "TextHandler", "TextSettings", "read_text"]
+__all__ = ["TEXT", "TextHandler", "TextSettings", "TokenizedText", "read_text"]
 
 # A text as JSON Schema sees it: alone, or named.
 TEXT: Mapping[str, object] = {
@@ -57,6 +57,15 @@ class TextSettings(HandlerSettings):
             raise LoadError(f"handler.max_characters is {self.max_characters}, not at least 1")
 
 
+class TokenizedText:
+    """A text as it was sent, and what the tokenizer made of it."""
+
+    def __init__(self, text: str, encoding: Encoding) -> None:
+        self.text = text
+        self.encoding = encoding
+        self.ids: list[int] = encoding.ids
+
+
 class TextHandler(BaseHandler):
     """Turn texts into token ids, padded with a mask; the families for text build on it.
 
@@ -81,26 +90,26 @@ class TextHandler(BaseHandler):
         )
         super().initialize(context)
 
-    def read(self, value: object) -> Encoding:
+    def read(self, value: object) -> TokenizedText:
         """Turn a text, or `{"text": …, "pair": …}`, into tokens with their offsets."""
         text = read_text(value, max_characters=self.settings.max_characters)
         pair = value.get("pair") if isinstance(value, Mapping) else None
         if pair is not None:
             pair = read_text(pair, max_characters=self.settings.max_characters)
-        encoding = self.tokenizer.encode(text, pair)
-        if not encoding.ids:
+        sample = TokenizedText(text, self.tokenizer.encode(text, pair))
+        if not sample.ids:
             raise BadRequestError("the text sent holds no tokens")
-        if len(encoding.ids) > self.settings.max_length:
+        if len(sample.ids) > self.settings.max_length:
             raise PayloadTooLargeError(
-                f"the text has {len(encoding.ids)} tokens, the limit is {self.settings.max_length}"
+                f"the text has {len(sample.ids)} tokens, the limit is {self.settings.max_length}"
             )
-        return encoding
+        return sample
 
-    def length(self, sample: Encoding) -> int:
+    def length(self, sample: TokenizedText) -> int:
         """Return the number of tokens."""
         return len(sample.ids)
 
-    def collate(self, samples: Sequence[Encoding]) -> Batch:
+    def collate(self, samples: Sequence[TokenizedText]) -> Batch:
         """Pad token ids at their end to (n, length), with a mask."""
         width = self._width(max(len(sample.ids) for sample in samples))
         ids = torch.full((len(samples), width), self.pad_id, dtype=torch.int64)
@@ -110,7 +119,7 @@ class TextHandler(BaseHandler):
             count = len(sample.ids)
             ids[row, :count] = torch.tensor(sample.ids)
             mask[row, :count] = 1
-            types[row, :count] = torch.tensor(sample.type_ids)
+            types[row, :count] = torch.tensor(sample.encoding.type_ids)
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self.settings.token_types:
             inputs["token_type_ids"] = types
@@ -120,13 +129,15 @@ class TextHandler(BaseHandler):
         """Call the network with the batch's inputs."""
         return super().forward(batch.inputs, *args, **kwargs)
 
-    def examples(self) -> Sequence[Encoding]:
+    def examples(self) -> Sequence[TokenizedText]:
         """Return a short text and one as long as the limit."""
-        word = "warm "
-        limit = self.settings.max_length
-        long = self.tokenizer.encode(word * limit)
+        short, limit = "warm", self.settings.max_length
+        long = self.tokenizer.encode(f"{short} " * limit)
         long.truncate(limit)
-        return [self.tokenizer.encode(word), long]
+        return [
+            TokenizedText(short, self.tokenizer.encode(short)),
+            TokenizedText(f"{short} " * limit, long),
+        ]
 
     def describe(self) -> Mapping[str, object]:
         """Describe input and output as JSON Schema."""

@@ -7,7 +7,13 @@ import pytest
 import torch
 from PIL import Image
 
-from makemar.handlers import ImageClassifier, TensorHandler
+from makemar.handlers import (
+    ImageClassifier,
+    TensorHandler,
+    TextClassifier,
+    TextEmbedder,
+    TokenClassifier,
+)
 from makemar.handlers.invariance import BATCH_SIZES, assert_batch_invariant
 from makemar.handlers.testing import ask, load
 
@@ -31,6 +37,16 @@ def tensor_rows():
 PICTURES = [png(width, height, seed) for seed, (width, height) in enumerate([(64, 48), (80, 80),
             (33, 90), (64, 48)])]  # fmt: skip
 
+TEXTS = [
+    "the cat",
+    "Anna lives in a big house in Bonn".replace("house", "flat"),
+    {"body": {"text": "zebra"}},
+    "the cat sat on the mat, a big mat in Bonn!",
+    "the cat",
+]
+NO_TEXTS = [(b"\xff\xfe", 400), ("the house", 500), ({"body": {"text": "\ud800"}}, 400),
+            ("a " * 63, 413)]  # fmt: skip
+
 # Family → how it is set up, good requests, and (poison, its status).
 FAMILIES = {
     "tensor": (
@@ -46,6 +62,27 @@ FAMILIES = {
         {"top_k": 7, "resize": 40, "crop": 32},
         PICTURES,
         [(PICTURES[0][:200], 400), ({"body": [1, 2]}, 400)],
+    ),
+    "text embedder": (
+        TextEmbedder,
+        {"modelFile": "encoder.py"},
+        {"max_length": 64, "padding": 8, "token_types": True},
+        TEXTS,
+        [poison for poison in NO_TEXTS if poison[1] != 500],
+    ),
+    "text classifier": (
+        TextClassifier,
+        {"modelFile": "text_scores.py"},
+        {"max_length": 64},
+        TEXTS,
+        NO_TEXTS,
+    ),
+    "token classifier": (
+        TokenClassifier,
+        {"modelFile": "token_scores.py"},
+        {"max_length": 64, "reply": "tokens", "padding": 4},
+        TEXTS,
+        NO_TEXTS,
     ),
 }
 
