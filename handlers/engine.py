@@ -123,6 +123,7 @@ class BatchRun:
 
     def _by_sample(self, requests: Sequence[Request]) -> list[Outcome]:
         """Decode each request, run all samples, give every request its own outcomes back."""
+        self._show(self.requests)
         self.statistics.lap()
         decoded = decode_each(
             self.handler.decode, requests, threads=self.handler.settings.decode_threads
