@@ -1,4 +1,4 @@
-"""What a subclass wrote itself, made safe: its `handle` for neighbours, its `initialize` to fail."""
+"""What a subclass wrote itself, made safe: `handle` for neighbours, `initialize` to fail."""
 
 from __future__ import annotations
 

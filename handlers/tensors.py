@@ -12,7 +12,7 @@ from makemar.handlers.errors import ModelError
 __all__ = ["apply", "split", "stack"]
 
 
-def apply(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
+def apply(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
     """Apply `function` to every tensor inside dicts, lists and tuples; leave all else as it is."""
     if isinstance(value, torch.Tensor):
         return function(value)

@@ -282,7 +282,7 @@ def test_a_model_is_warm_for_every_planned_batch_size(tmp_path, network, monkeyp
     handler = Warm()
     with caplog.at_level("INFO"):
         handler.initialize(Context(model_dir=tmp_path, model=model, config={}, batch_size=6))
-    monkeypatch.delitem(sys.modules, "network")
+    del sys.modules["network"]
     assert handler.sizes == [1, 2, 4, 6]
     assert "warmup batch=6 first_call_ms=" in caplog.text
 
