@@ -7,12 +7,14 @@ import functools
 from makemar.handlers.codecs.npy import NPY_TYPES
 from makemar.handlers.codecs.tensor_file import SAFETENSORS_TYPES
 
-__all__ = ["JSON_TYPE", "TEXT_TYPE", "wanted_types"]
+__all__ = ["BINARY_TYPE", "JSON_TYPE", "TEXT_TYPE", "wanted_types"]
 
 JSON_TYPE = "application/json"
 TEXT_TYPE = "text/plain"
+# Only a protocol that frames its binary data can answer so.
+BINARY_TYPE = "application/octet-stream"
 # In the order in which they are offered to a client that takes several alike.
-_OFFERS = (JSON_TYPE, *NPY_TYPES, *SAFETENSORS_TYPES, TEXT_TYPE)
+_OFFERS = (JSON_TYPE, *NPY_TYPES, *SAFETENSORS_TYPES, TEXT_TYPE, BINARY_TYPE)
 
 
 @functools.lru_cache(maxsize=256)

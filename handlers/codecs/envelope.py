@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from makemar.handlers.codecs.accept import JSON_TYPE, TEXT_TYPE, wanted_types
+from makemar.handlers.codecs.accept import BINARY_TYPE, JSON_TYPE, TEXT_TYPE, wanted_types
 from makemar.handlers.codecs.npy import NPY_TYPES, write_npy
 from makemar.handlers.codecs.results import stack_named, stack_results
 from makemar.handlers.codecs.tensor_file import write_safetensors
@@ -73,6 +73,9 @@ class Envelope:
         """Return the reply in one format, or None where the results do not fit into it."""
         if wanted in (JSON_TYPE, TEXT_TYPE):
             return _as_text(self.wrap(results, request, context), wanted)
+        if wanted == BINARY_TYPE:
+            framed = self.wrap(results, request, context)
+            return framed if isinstance(framed, Reply) else None
         array = stack_results(results, several=self.several)
         if wanted in NPY_TYPES:
             return None if array is None else Reply(write_npy(array), content_type=wanted)

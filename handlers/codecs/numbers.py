@@ -75,7 +75,9 @@ def from_numbers(elements: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
         raise BadRequestError("expected bool values, found a number above 1")
     if not values:
         return torch.empty(0, dtype=dtype)
-    return torch.frombuffer(values, dtype=_BUFFERS[code]).to(dtype)
+    buffer = _BUFFERS[code]
+    tensor = torch.frombuffer(values, dtype=buffer)
+    return tensor if buffer is dtype else tensor.to(dtype)
 
 
 def _fits(element: object, dtype: torch.dtype) -> bool:

@@ -28,7 +28,8 @@ def to_tensor(
     type the client named (`.npy`, safetensors, protocol v2) keep it. With one, no value may
     change by it. Raises `BadRequestError`.
     """
-    tensor = _typed(_unwrapped(value), dtype)
+    # Lists of numbers are what most requests hold.
+    tensor = _typed(value if type(value) is list else _unwrapped(value), dtype)
     if shape is not None and not _matches(tensor.shape, shape):
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise BadRequestError(f"expected an array of shape ({wanted}), got {tuple(tensor.shape)}")
@@ -61,6 +62,10 @@ def _parsed(text: bytes | bytearray | str) -> object:
 
 
 def _typed(value: object, dtype: torch.dtype | None) -> torch.Tensor:
+    if isinstance(value, (list, int, float)):
+        elements, shape = flatten(value)
+        tensor = from_numbers(elements, dtype or torch.float32)
+        return tensor if len(shape) == 1 else tensor.reshape(shape)
     if isinstance(value, torch.Tensor):
         if dtype is None:
             return value.float() if value.is_floating_point() else value
@@ -69,13 +74,10 @@ def _typed(value: object, dtype: torch.dtype | None) -> torch.Tensor:
         raise BadRequestError(
             f"expected one array, got several fields: {', '.join(sorted(map(str, value)))}"
         )
-    if not isinstance(value, (list, int, float)):
-        raise BadRequestError(
-            f"expected JSON numbers, got {type(value).__name__}; "
-            "send a list of numbers as application/json"
-        )
-    elements, shape = flatten(value)
-    return from_numbers(elements, dtype or torch.float32).reshape(shape)
+    raise BadRequestError(
+        f"expected JSON numbers, got {type(value).__name__}; "
+        "send a list of numbers as application/json"
+    )
 
 
 def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

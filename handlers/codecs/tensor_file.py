@@ -50,4 +50,8 @@ def write_safetensors(arrays: Mapping[str, torch.Tensor]) -> bytes:
     except ImportError as error:
         raise ReplyError("the package safetensors is missing on this server") from error
     # Tensors that share memory are refused; copies share none.
-    return save({name: a.detach().cpu().clone().contiguous() for name, a in arrays.items()})
+    copies = {name: a.detach().cpu().clone().contiguous() for name, a in arrays.items()}
+    try:
+        return save(copies)
+    except Exception as error:
+        raise ReplyError(f"the arrays cannot be written as safetensors: {error}") from error

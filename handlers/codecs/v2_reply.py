@@ -11,7 +11,7 @@ import torch
 from makemar.handlers.codecs.envelope import Envelope
 from makemar.handlers.codecs.results import stack_named, stack_results
 from makemar.handlers.codecs.v2_types import datatype_of, pack
-from makemar.handlers.errors import BadRequestError
+from makemar.handlers.errors import BadRequestError, ReplyError
 from makemar.handlers.reply import Reply, write_json
 from makemar.handlers.request import Request
 
@@ -109,11 +109,18 @@ def _columns(results: Sequence[object]) -> tuple[Mapping[str, Column], dict[str,
     if named is not None and all(datatype_of(a.dtype) for a in named.values()):
         return named, {}
     if all(isinstance(result, str) for result in results):
-        return {_DEFAULT_NAME: [str(result).encode("utf-8") for result in results]}, {}
+        return {_DEFAULT_NAME: [_utf8(str(result)) for result in results]}, {}
     if all(isinstance(result, (bytes, bytearray)) for result in results):
         return {_DEFAULT_NAME: [bytes(r) for r in results if isinstance(r, (bytes, bytearray))]}, {}
     texts = [write_json(result) for result in results]
     return {_DEFAULT_NAME: texts}, {"content_type": "application/json"}
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ReplyError("the reply's text holds a lone surrogate, not valid Unicode") from error
 
 
 def _output(name: str, column: Column, count: int) -> dict[str, object]:
