@@ -16,6 +16,8 @@ from makemar.handlers.errors import (
     UnsupportedTypeError,
 )
 from makemar.handlers.image_classifier import ImageClassifier, ImageClassifierSettings
+from makemar.handlers.image_segmenter import ImageSegmenter, ImageSegmenterSettings
+from makemar.handlers.object_detector import ObjectDetector, ObjectDetectorSettings
 from makemar.handlers.reply import Reply
 from makemar.handlers.request import Request, Samples
 from makemar.handlers.settings import HandlerSettings
@@ -30,8 +32,12 @@ __all__ = [
     "HandlerSettings",
     "ImageClassifier",
     "ImageClassifierSettings",
+    "ImageSegmenter",
+    "ImageSegmenterSettings",
     "LoadError",
     "ModelError",
+    "ObjectDetector",
+    "ObjectDetectorSettings",
     "OutOfMemoryError",
     "PayloadTooLargeError",
     "Reply",
