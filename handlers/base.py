@@ -62,6 +62,8 @@ class BaseHandler:
     initialized = False
     # The whole-batch stages that a subclass wrote itself, TorchServe's way.
     _own_stages: frozenset[str] = frozenset()
+    # Whether it wrote anything of what TorchServe's handlers consist of.
+    _old_style = False
     # The requests whose rows are in the stages right now; a bisection runs only some.
     running: Sequence[Request] = ()
 
@@ -71,6 +73,10 @@ class BaseHandler:
         cls.settings = cls.settings_type()
         cls._own_stages = frozenset(
             name for name in _STAGES if getattr(cls, name) is not getattr(BaseHandler, name)
+        )
+        cls._old_style = any(
+            not getattr(cls, name).__module__.startswith("makemar.handlers")
+            for name in (*_STAGES, "initialize", "handle")
         )
         if "initialize" in vars(cls):
             cls.initialize = cleanly_failing(cls.initialize)  # type: ignore[method-assign]
@@ -99,7 +105,9 @@ class BaseHandler:
         self.context = context
         self.manifest = context.manifest
         self.model_yaml_config = getattr(context, "model_yaml_config", None) or {}
-        self.settings = read_settings(self.settings_type, self.model_yaml_config)
+        self.settings = read_settings(
+            self.settings_type, self.model_yaml_config, own_keys=self._old_style
+        )
         self.device = pick_device(properties.get("gpu_id"), self.settings.device)
         model = self.manifest.get("model", {})
         if model.get("serializedFile"):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from typing import (
     Any,
     Optional,
@@ -22,6 +23,8 @@ from typing import (
 from makemar.handlers.errors import LoadError
 
 __all__ = ["HandlerSettings", "read_settings"]
+
+logger = logging.getLogger(__name__)
 
 # TorchServe's own handlers read these keys of the same section; they are not ours to refuse.
 _FOREIGN_KEYS = frozenset({"profile"})
@@ -115,10 +118,14 @@ class HandlerSettings:
 Settings = TypeVar("Settings", bound=HandlerSettings)
 
 
-def read_settings(kind: type[Settings], config: Mapping[str, Any]) -> Settings:
+def read_settings(
+    kind: type[Settings], config: Mapping[str, Any], *, own_keys: bool = False
+) -> Settings:
     """Read the `handler:` section of `config` into `kind`.
 
-    Raises `LoadError` for an unknown key (with the nearest known one) or a value of another type.
+    With `own_keys` the handler may read keys of its own from the section, as handlers written for
+    TorchServe do: one that resembles no setting is left to it, with a warning. Raises `LoadError`
+    for any other unknown key (with the nearest known one) or a value of another type.
     """
     section = config.get("handler") or {}
     if not isinstance(section, Mapping):
@@ -126,14 +133,20 @@ def read_settings(kind: type[Settings], config: Mapping[str, Any]) -> Settings:
     types = get_type_hints(kind)
     values = {}
     for key, value in section.items():
-        if key in _FOREIGN_KEYS and key not in types:
-            continue
-        if key not in types:
-            near = difflib.get_close_matches(str(key), types, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(types))}"
-            raise LoadError(f"model-config.yaml: handler.{key} is not a setting; {hint}")
-        values[key] = _value(key, value, types[key])
+        if key in types:
+            values[key] = _value(key, value, types[key])
+        elif key not in _FOREIGN_KEYS:
+            _judge_unknown(str(key), types, own_keys=own_keys)
     return kind(**values)
+
+
+def _judge_unknown(key: str, known: Collection[str], *, own_keys: bool) -> None:
+    near = difflib.get_close_matches(key, known, n=1)
+    if own_keys and not near:
+        logger.warning("handler.%s is no setting of makemar; it is left to the handler", key)
+        return
+    hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(known))}"
+    raise LoadError(f"model-config.yaml: handler.{key} is not a setting; {hint}")
 
 
 def _value(key: str, value: Any, kind: Any) -> Any:
