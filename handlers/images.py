@@ -13,12 +13,13 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
+from makemar.handlers.picture_modes import to_rgb, upright
 
 __all__ = ["center_crop", "normalize", "read_image", "resize"]
 
 
 def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
-    """Decode PNG, JPEG, … to an RGB picture.
+    """Decode PNG, JPEG, … to an RGB picture: upright, transparent parts white, 8 bits.
 
     Raises `BadRequestError` when the bytes are not a whole picture and `PayloadTooLargeError`
     when it has more than `max_pixels`, which is checked before any pixel is decoded.
@@ -30,7 +31,7 @@ def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
             raise PayloadTooLargeError(
                 f"the picture has {width} x {height} pixels, the limit is {max_pixels}"
             )
-        return picture.convert("RGB")
+        return to_rgb(upright(picture))
     except UnidentifiedImageError as error:
         raise BadRequestError(f"the {len(data)} bytes sent are not a picture") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:

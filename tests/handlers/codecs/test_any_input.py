@@ -130,8 +130,18 @@ results = st.recursive(
     leaves
     | st.binary(max_size=4)
     | st.sampled_from(
-        [torch.ones(2), torch.ones(1, dtype=torch.bfloat16), torch.tensor(1j), np.float32(1)]
-        + [np.array(["a"]), np.array([None]), np.datetime64(0, "s"), {1, 2}, object(), Reply("x")]
+        [
+            torch.ones(2),
+            torch.ones(1, dtype=torch.bfloat16),
+            torch.tensor(1j),
+            np.float32(1),
+            np.array(["a"]),
+            np.array([None]),
+            np.datetime64(0, "s"),
+            {1, 2},
+            object(),
+            Reply("x"),
+        ]
     ),
     lambda inner: (
         st.lists(inner, max_size=3)
@@ -154,8 +164,15 @@ results = st.recursive(
     ),
     binary=st.booleans(),
     accept=st.sampled_from(
-        ["*/*", "application/json", "application/x-npy", "application/safetensors", "text/plain"]
-        + ["application/octet-stream", "image/png"]
+        [
+            "*/*",
+            "application/json",
+            "application/x-npy",
+            "application/safetensors",
+            "text/plain",
+            "application/octet-stream",
+            "image/png",
+        ]
     ),
 )
 def test_any_result_is_a_reply_or_a_request_error(told, body, binary, accept):

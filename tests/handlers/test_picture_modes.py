@@ -1,0 +1,99 @@
+"""Every picture arrives upright and in RGB, looking as it looks on a screen."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from makemar.handlers.errors import BadRequestError
+from makemar.handlers.images import read_image
+
+
+def read(picture, kind="PNG", **options):
+    file = io.BytesIO()
+    picture.save(file, kind, **options)
+    return read_image(file.getvalue(), max_pixels=10**6)
+
+
+def gradient(width=8, height=4):
+    values = np.arange(width * height * 3, dtype=np.uint8).reshape(height, width, 3)
+    return Image.fromarray(values)
+
+
+def same(left, right):
+    assert left.mode == right.mode == "RGB"
+    np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
+
+
+@pytest.mark.parametrize("orientation", range(10))
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_a_picture_is_turned_as_its_camera_says(orientation, kind):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    tagged = gradient()
+    tagged.getexif()[0x0112] = orientation
+    same(read(gradient(), kind, exif=exif), ImageOps.exif_transpose(tagged))
+
+
+def test_broken_exif_turns_nothing():
+    same(read(gradient(), exif=b"Exif\x00\x00MM\x00*\x00\x00\xff\xff"), gradient())
+
+
+def test_what_is_transparent_is_white():
+    clear = Image.new("RGBA", (2, 1), (255, 0, 0, 0))
+    clear.putpixel((1, 0), (255, 0, 0, 255))
+    expected = Image.new("RGB", (2, 1), "white")
+    expected.putpixel((1, 0), (255, 0, 0))
+    same(read(clear), expected)
+    same(read(clear, "WEBP", lossless=True), expected)
+    same(read(clear.convert("LA")), expected.convert("L").convert("RGB"))
+
+
+def test_half_transparent_is_half_white():
+    got = read(Image.new("RGBA", (1, 1), (0, 0, 0, 128))).getpixel((0, 0))
+    assert got == (127, 127, 127)
+
+
+def test_a_palette_with_a_transparent_colour_is_white_there():
+    picture = Image.new("P", (2, 1), 0)
+    picture.putpalette([10, 20, 30, 40, 50, 60])
+    picture.putpixel((1, 0), 1)
+    got = read(picture, transparency=0)
+    assert [got.getpixel((x, 0)) for x in (0, 1)] == [(255, 255, 255), (40, 50, 60)]
+    plain = read(picture, "GIF")
+    assert [plain.getpixel((x, 0)) for x in (0, 1)] == [(10, 20, 30), (40, 50, 60)]
+
+
+def test_a_colour_key_of_rgb_is_white():
+    picture = Image.new("RGB", (1, 1), (1, 2, 3))
+    assert read(picture, transparency=(1, 2, 3)).getpixel((0, 0)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_sixteen_bits_keep_their_shades(kind):
+    values = np.array([[0, 255, 256, 32768, 65535]], dtype=np.uint16)
+    got = np.asarray(read(Image.fromarray(values), kind))
+    assert got[0, :, 0].tolist() == [0, 0, 1, 128, 255]
+
+
+@pytest.mark.parametrize("values", [np.float32([[0.5]]), np.int32([[70000]]), np.int32([[-1]])])
+def test_values_without_a_known_range_are_a_400(values):
+    with pytest.raises(BadRequestError, match="send 8 or 16 bits"):
+        read(Image.fromarray(values), "TIFF")
+
+
+def test_cmyk_looks_like_its_colours():
+    colours = Image.new("RGB", (8, 8), (200, 30, 60))
+    for kind, options in (("TIFF", {}), ("JPEG", {"quality": 100})):
+        got = np.asarray(read(colours.convert("CMYK"), kind, **options)).astype(int)
+        assert np.abs(got - np.asarray(colours)).max() <= 4
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "YCbCr"])
+def test_other_modes_become_rgb_as_pillow_converts_them(mode):
+    picture = gradient().convert(mode)
+    kind = "TIFF" if mode == "YCbCr" else "PNG"
+    file = io.BytesIO()
+    picture.save(file, kind)
+    same(read(picture, kind), Image.open(file).convert("RGB"))
