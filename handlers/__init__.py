@@ -18,9 +18,11 @@ from makemar.handlers.errors import (
 from makemar.handlers.image_classifier import ImageClassifier, ImageClassifierSettings
 from makemar.handlers.image_segmenter import ImageSegmenter, ImageSegmenterSettings
 from makemar.handlers.object_detector import ObjectDetector, ObjectDetectorSettings
+from makemar.handlers.pipeline import PipelineHandler
 from makemar.handlers.reply import Reply
 from makemar.handlers.request import Request, Samples
 from makemar.handlers.settings import HandlerSettings
+from makemar.handlers.stages import FunctionStage, ModelStage, Stage
 from makemar.handlers.tensor_handler import TensorHandler, TensorHandlerSettings
 from makemar.handlers.text_classifier import TextClassifier, TextClassifierSettings
 from makemar.handlers.text_embedder import TextEmbedder, TextEmbedderSettings
@@ -29,6 +31,7 @@ from makemar.handlers.token_classifier import TokenClassifier, TokenClassifierSe
 __all__ = [
     "BadRequestError",
     "BaseHandler",
+    "FunctionStage",
     "HandlerSettings",
     "ImageClassifier",
     "ImageClassifierSettings",
@@ -36,15 +39,18 @@ __all__ = [
     "ImageSegmenterSettings",
     "LoadError",
     "ModelError",
+    "ModelStage",
     "ObjectDetector",
     "ObjectDetectorSettings",
     "OutOfMemoryError",
     "PayloadTooLargeError",
+    "PipelineHandler",
     "Reply",
     "ReplyError",
     "Request",
     "RequestError",
     "Samples",
+    "Stage",
     "TensorHandler",
     "TensorHandlerSettings",
     "TextClassifier",

@@ -1,0 +1,195 @@
+"""PipelineHandler: stages in one call, each in a batch; a request that fails, fails alone."""
+
+import logging
+
+import pytest
+import torch
+
+from makemar.handlers import (
+    BadRequestError,
+    FunctionStage,
+    LoadError,
+    ModelStage,
+    PipelineHandler,
+    Samples,
+    TextClassifier,
+    TextEmbedder,
+)
+from makemar.handlers.invariance import assert_batch_invariant
+from makemar.handlers.testing import ask, load
+
+PASSAGES = ["the cat sat on the mat", "anna lives in bonn", "a big cat", "bonn"]
+
+
+class Reranker(PipelineHandler):
+    """Answer a question with passages: embedded, looked up, then scored in pairs."""
+
+    def stages(self):
+        settings = {"max_length": 64}
+        return [
+            FunctionStage("question", self.question),
+            ModelStage(
+                "vector",
+                TextEmbedder,
+                needs=["question"],
+                model={"modelFile": "encoder.py"},
+                config=settings,
+            ),
+            FunctionStage("nearest", self.nearest, needs=["question", "vector"]),
+            ModelStage(
+                "scores",
+                TextClassifier,
+                needs=["question", "nearest"],
+                prepare=self.pairs,
+                model={"modelFile": "text_scores.py"},
+                config=settings,
+            ),
+            FunctionStage("reply", self.reply, needs=["nearest", "scores"]),
+        ]
+
+    def question(self, value):
+        if not isinstance(value, str):
+            raise BadRequestError("send a question as text")
+        return value
+
+    def nearest(self, question, vector):
+        if "nothing" in question:
+            raise KeyError("secret path")
+        # Longer questions look at more passages: a different number of samples per request.
+        count = 1 + len(question) % 3
+        assert vector.shape == (16,)
+        return PASSAGES[:count]
+
+    def pairs(self, question, passages):
+        return Samples({"text": question, "pair": passage} for passage in passages)
+
+    def reply(self, passages, scores):
+        return [{"passage": p, "scores": s} for p, s in zip(passages, scores, strict=True)]
+
+
+QUESTIONS = ["the cat", "where", "Anna lives", "a"]
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def reranker(networks, request):
+    torch.manual_seed(0)
+    return load(Reranker, networks, config={"handler": {"dtype": request.param}})
+
+
+def forwards(caplog):
+    return {
+        record.args[0]: int(record.args[1].partition("forwards=")[2].split()[0])
+        for record in caplog.records
+        if record.msg == "stage=%s %s"
+    }
+
+
+def test_every_stage_runs_once_for_all_requests(reranker, caplog):
+    with caplog.at_level(logging.INFO, "makemar.handlers.pipeline"):
+        answers = ask(reranker, QUESTIONS)
+    assert [len(answer.json()) for answer in answers] == [2, 3, 2, 2]
+    assert forwards(caplog) == {"question": 0, "vector": 1, "nearest": 0, "scores": 1, "reply": 0}
+
+
+def test_answers_are_the_same_alone_and_in_batches(reranker):
+    assert_batch_invariant(reranker, QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    ("poison", "status", "message"),
+    [
+        ({"body": [1]}, 400, "send a question as text"),
+        ("nothing", 500, "the model failed on this input"),
+        ("the house", 500, "sample 0: the model failed on this input"),
+        ("a " * 63, 413, "the text has 65 tokens, the limit is 64"),
+    ],
+)
+def test_a_request_fails_alone_whichever_stage_it_fails_in(reranker, poison, status, message):
+    alone = [ask(reranker, [question])[0].json() for question in QUESTIONS]
+    for place in range(len(QUESTIONS) + 1):
+        answers = ask(reranker, [*QUESTIONS[:place], poison, *QUESTIONS[place:]])
+        failed = answers.pop(place)
+        assert failed.status == status
+        assert failed.json()["message"].startswith(message)
+        assert "secret" not in failed.json()["message"]
+        for answer, expected in zip(answers, alone, strict=True):
+            assert [p["passage"] for p in answer.json()] == [p["passage"] for p in expected]
+            for pair, wanted in zip(answer.json(), expected, strict=True):
+                assert pair["scores"] == pytest.approx(wanted["scores"], abs=5e-2)
+
+
+def test_the_settings_of_the_pipeline_hold_for_its_stages(networks):
+    torch.manual_seed(0)
+    config = {"handler": {"dtype": "bfloat16", "max_forward_batch": 2}}
+    handler = load(Reranker, networks, config=config)
+    models = [stage for stage in handler._loaded if isinstance(stage, ModelStage)]
+    for stage in models:
+        assert stage.handler.settings.dtype == "bfloat16"
+        assert stage.handler.settings.max_forward_batch == 2
+        assert stage.handler.settings.max_length == 64
+
+
+def test_values_between_stages_are_tensors(networks):
+    class Ends(PipelineHandler):
+        def stages(self):
+            return [
+                ModelStage(
+                    "vector",
+                    TextEmbedder,
+                    model={"modelFile": "encoder.py"},
+                    config={"max_length": 64},
+                ),
+                FunctionStage("norm", lambda vector: vector.norm(), needs=["vector"]),
+            ]
+
+    torch.manual_seed(0)
+    handler = load(Ends, networks)
+    (answer,) = ask(handler, ["the cat"])
+    assert answer.json() == pytest.approx(1.0)
+    described = handler.describe()
+    assert described["stages"] == ["vector", "norm"]
+    assert described["input"] == handler._loaded[0].handler.describe()["input"]
+
+
+def test_a_device_that_a_stage_lost_is_lost_to_the_pipeline(networks, monkeypatch):
+    class Broken(TextEmbedder):
+        def forward(self, batch):
+            raise RuntimeError("CUDA error: device-side assert triggered")
+
+    class Lost(PipelineHandler):
+        def stages(self):
+            return [
+                ModelStage(
+                    "vector", Broken, model={"modelFile": "encoder.py"}, config={"warmup": False}
+                )
+            ]
+
+    ended = []
+    monkeypatch.setattr("makemar.handlers.answers.end_worker", ended.append)
+    answers = ask(load(Lost, networks), ["a", "b"])
+    assert [answer.status for answer in answers] == [503, 503]
+    assert ended == ["CUDA error: device-side assert triggered"]
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ([], "a pipeline needs at least one stage"),
+        ([FunctionStage("a", str), FunctionStage("a", str)], "stage a: another one has that name"),
+        ([FunctionStage("a", str, needs=["b"])], "stage a needs b; earlier stages are: request"),
+        ([FunctionStage("a", str, needs=[])], "stage a needs nothing"),
+        ([ModelStage("a", TextEmbedder, folder="none")], "stage a: tokenizer.json is not in"),
+    ],
+)
+def test_stages_that_cannot_run_are_named(stages, message, networks):
+    class Pipeline(PipelineHandler):
+        def stages(self):
+            return stages
+
+    with pytest.raises(LoadError, match=message):
+        load(Pipeline, networks)
+
+
+def test_a_pipeline_without_stages_is_named(networks):
+    with pytest.raises(LoadError, match=r"PipelineHandler has no stages\(\)"):
+        load(PipelineHandler, networks)
