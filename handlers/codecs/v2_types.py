@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Union
 
 import torch
 
@@ -35,8 +34,6 @@ TYPES: Mapping[str, tuple[torch.dtype, torch.dtype]] = MappingProxyType(
 )
 _HIGHEST = {"UINT16": 2**16 - 1, "UINT32": 2**32 - 1, "UINT64": 2**63 - 1}
 _NAMES = {wire: name for name, (wire, _) in TYPES.items()}
-
-Binary = Union[bytes, bytearray, memoryview]
 
 
 def datatype_of(dtype: torch.dtype) -> str | None:
