@@ -27,6 +27,7 @@ from makemar.handlers.tensor_handler import TensorHandler, TensorHandlerSettings
 from makemar.handlers.text_classifier import TextClassifier, TextClassifierSettings
 from makemar.handlers.text_embedder import TextEmbedder, TextEmbedderSettings
 from makemar.handlers.token_classifier import TokenClassifier, TokenClassifierSettings
+from makemar.handlers.voice_activity import VoiceActivity, VoiceActivitySettings
 
 __all__ = [
     "BadRequestError",
@@ -60,4 +61,6 @@ __all__ = [
     "TokenClassifier",
     "TokenClassifierSettings",
     "UnsupportedTypeError",
+    "VoiceActivity",
+    "VoiceActivitySettings",
 ]

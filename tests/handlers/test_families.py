@@ -15,6 +15,7 @@ from makemar.handlers import (
     TextClassifier,
     TextEmbedder,
     TokenClassifier,
+    VoiceActivity,
 )
 from makemar.handlers.invariance import BATCH_SIZES, assert_batch_invariant
 from makemar.handlers.testing import ask, load
@@ -53,6 +54,12 @@ TEXTS = [
 ]
 NO_TEXTS = [(b"\xff\xfe", 400), ("the house", 500), ({"body": {"text": "\ud800"}}, 400),
             ("a " * 63, 413)]  # fmt: skip
+
+
+def recordings():
+    random = torch.Generator().manual_seed(4)
+    return [{"body": torch.randn(n, generator=random).tolist()} for n in (512, 2000, 700, 3000)]
+
 
 BLACK = png(64, 48, None)
 
@@ -124,6 +131,13 @@ FAMILIES = {
         {"max_length": 64, "reply": "tokens", "padding": 4},
         TEXTS,
         NO_TEXTS,
+    ),
+    "voice activity": (
+        VoiceActivity,
+        {"modelFile": "listener.py"},
+        {"probabilities": True, "threshold": 1.0},
+        recordings(),
+        [({"body": [[1.0]]}, 400), ({"body": [1000.0] * 600}, 500), (b"RIFFRAFF", 400)],
     ),
 }
 
