@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import wave
 from collections.abc import Mapping
 
@@ -13,6 +14,7 @@ from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
 
 __all__ = ["AUDIO", "read_audio", "resample"]
 
+_RATES = range(1_000, 400_000)  # Hz; what a header says beyond is a lie, and costly to believe
 # A recording as JSON Schema sees it: a file in base64, or the samples themselves.
 AUDIO: Mapping[str, object] = {
     "anyOf": [
@@ -54,20 +56,23 @@ def resample(samples: torch.Tensor, *, source: int, target: int) -> torch.Tensor
     """
     if source == target:
         return samples
-    count = max(1, round(len(samples) * target / source))
-    spectrum = torch.fft.rfft(samples)
+    # Only a whole number of periods that both rates share keeps the pitch to the last digit.
+    block = source // math.gcd(source, target)
+    padded = torch.nn.functional.pad(samples, (0, -len(samples) % block))
+    count = len(padded) * target // source
+    spectrum = torch.fft.rfft(padded)
     kept = torch.zeros(count // 2 + 1, dtype=spectrum.dtype)
     shared = min(len(spectrum), len(kept))
     kept[:shared] = spectrum[:shared]
-    resampled: torch.Tensor = torch.fft.irfft(kept, n=count)
-    return resampled * (count / len(samples))
+    resampled: torch.Tensor = torch.fft.irfft(kept, n=count) * (count / len(padded))
+    return resampled[: max(1, round(len(samples) * target / source))]
 
 
 def _read_wav(data: bytes, sample_rate: int, max_seconds: float) -> torch.Tensor:
     try:
         with wave.open(io.BytesIO(data)) as file:
             rate, channels, width = file.getframerate(), file.getnchannels(), file.getsampwidth()
-            if rate < 1:
+            if rate not in _RATES:
                 raise BadRequestError(f"the WAV file says {rate} samples per second")
             # A header can promise more than the file holds; only what is there counts.
             frames = min(file.getnframes(), len(data) // (channels * width))

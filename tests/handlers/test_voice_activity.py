@@ -140,6 +140,14 @@ def test_another_rate_is_converted_without_a_change_of_pitch(rate):
     assert torch.allclose(read[inner], tone(0.5)[inner], atol=0.02)
 
 
+@pytest.mark.parametrize("rate", [1, 4_000_000_000])
+def test_a_rate_that_no_recording_has_is_refused_before_it_costs_anything(rate):
+    lying = bytearray(wav(tone(0.1)))
+    lying[24:28] = rate.to_bytes(4, "little")
+    with pytest.raises(BadRequestError, match=f"says {rate} samples per second"):
+        read_audio(bytes(lying), sample_rate=16_000, max_seconds=1_000)
+
+
 def test_a_pitch_that_the_lower_rate_cannot_hold_is_cut_off():
     high = resample(tone(0.5, 48_000, 12_000.0), source=48_000, target=16_000)
     assert high[1_000:7_000].abs().max() < 0.01
