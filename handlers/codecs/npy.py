@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from makemar.handlers.codecs.numbers import check_shape
 from makemar.handlers.errors import BadRequestError
 
 __all__ = ["NPY_TYPES", "is_npy", "read_npy", "write_npy"]
@@ -32,6 +33,7 @@ def read_npy(data: bytes | bytearray) -> torch.Tensor:
     import numpy as np
 
     dtype, shape, fortran, start = _header(data)
+    check_shape(shape)
     count = math.prod(shape)
     if len(data) - start != count * dtype.itemsize:
         raise BadRequestError(

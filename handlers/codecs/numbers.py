@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -12,9 +13,10 @@ import torch
 
 from makemar.handlers.errors import BadRequestError
 
-__all__ = ["flatten", "from_numbers"]
+__all__ = ["check_shape", "flatten", "from_numbers"]
 
 _MOST_DIMENSIONS = 64
+_MOST_ROWS_OF_NOTHING = 2**16
 
 # What each type's elements are collected as before torch takes the buffer over.
 _TYPECODES: Mapping[torch.dtype, str] = MappingProxyType(
@@ -54,6 +56,16 @@ def flatten(value: object) -> tuple[list[Any], tuple[int, ...]]:
         level = list(chain.from_iterable(level))
         shape.append(size)
     return level, tuple(shape)
+
+
+def check_shape(shape: Sequence[int]) -> None:
+    """Raise `BadRequestError` for an array of nothing that is enormous all the same.
+
+    A shape of (10**12, 0) needs no data, so the size of the request does not limit it; as lists
+    in a reply it would fill the memory.
+    """
+    if 0 in shape and math.prod(size for size in shape if size) > _MOST_ROWS_OF_NOTHING:
+        raise BadRequestError(f"the array sent has no elements in its shape {list(shape)}")
 
 
 def from_numbers(elements: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:

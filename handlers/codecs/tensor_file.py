@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
+from makemar.handlers.codecs.numbers import check_shape
 from makemar.handlers.errors import BadRequestError, ReplyError, UnsupportedTypeError
 
 __all__ = ["SAFETENSORS_TYPES", "is_safetensors", "read_safetensors", "write_safetensors"]
@@ -38,9 +39,12 @@ def read_safetensors(data: bytes | bytearray) -> dict[str, torch.Tensor]:
             "this server reads no safetensors; send .npy or JSON (package safetensors is missing)"
         ) from error
     try:
-        return load(bytes(data))
+        tensors = load(bytes(data))
     except Exception as error:
         raise BadRequestError(f"the safetensors file cannot be read: {error}") from error
+    for tensor in tensors.values():
+        check_shape(tensor.shape)
+    return tensors
 
 
 def write_safetensors(arrays: Mapping[str, torch.Tensor]) -> bytes:

@@ -11,7 +11,7 @@ import torch
 from makemar.handlers.codecs.binary import from_base64
 from makemar.handlers.codecs.envelope import Envelope, check_count
 from makemar.handlers.codecs.json_text import parse_json
-from makemar.handlers.codecs.numbers import flatten
+from makemar.handlers.codecs.numbers import check_shape, flatten
 from makemar.handlers.codecs.v2_reply import V2Envelope
 from makemar.handlers.codecs.v2_types import (
     TYPES,
@@ -92,6 +92,7 @@ def _head(given: object, known: Mapping[str, object]) -> tuple[str, list[int], s
         raise BadRequestError(f"input {name!r}: shape must list its dimensions, the batch first")
     if any(type(size) is not int or not 0 <= size < 2**31 for size in shape):
         raise BadRequestError(f"input {name!r}: shape must hold integers of 0 or more")
+    check_shape(shape)
     return name, shape, datatype
 
 

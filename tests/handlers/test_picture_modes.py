@@ -90,10 +90,7 @@ def test_cmyk_looks_like_its_colours():
         assert np.abs(got - np.asarray(colours)).max() <= 4
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "YCbCr"])
+@pytest.mark.parametrize("mode", ["1", "L", "P"])
 def test_other_modes_become_rgb_as_pillow_converts_them(mode):
     picture = gradient().convert(mode)
-    kind = "TIFF" if mode == "YCbCr" else "PNG"
-    file = io.BytesIO()
-    picture.save(file, kind)
-    same(read(picture, kind), Image.open(file).convert("RGB"))
+    same(read(picture), picture.convert("RGB"))

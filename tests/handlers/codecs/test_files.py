@@ -97,6 +97,14 @@ def test_a_header_that_lies_costs_no_memory():
         read_npy(body.replace(b"(1, 3)", b"(-1,-3)"))
 
 
+def test_an_enormous_array_of_nothing_is_refused():
+    assert read_npy(npy(np.zeros((3, 0)))).shape == (3, 0)
+    with pytest.raises(BadRequestError, match="no elements in its shape"):
+        read_npy(npy(np.zeros((10**12, 0))))
+    with pytest.raises(BadRequestError, match="no elements in its shape"):
+        read_safetensors(save({"a": torch.empty(10**12, 0)}))
+
+
 def test_a_uint64_beyond_int64_is_refused():
     assert read_npy(npy(np.array([2**63 - 1], "u8"))).tolist() == [2**63 - 1]
     with pytest.raises(BadRequestError, match="int64"):

@@ -213,8 +213,11 @@ def test_binary_data_must_fit_its_inputs_exactly():
 
 
 def test_a_batch_of_nothing_much_costs_nothing():
-    with pytest.raises(PayloadTooLargeError, match="2000000000 samples, the limit is 1024"):
-        opened(v2(named("x", "FP32", [2_000_000_000, 0], [])))
+    with pytest.raises(PayloadTooLargeError, match="60000 samples, the limit is 1024"):
+        opened(v2(named("x", "FP32", [60_000, 0], [])))
+    for datatype in ("FP32", "BYTES"):
+        with pytest.raises(BadRequestError, match="no elements in its shape"):
+            opened(v2(named("x", datatype, [1, 2_000_000_000, 0], [])))
     with pytest.raises(PayloadTooLargeError, match="2 samples, the limit is 1"):
         opened(v2(named("x", "FP32", [2], [1, 2])), max_samples=1)
 
