@@ -7,6 +7,8 @@ Prints ratios, makemar / TorchServe: below 1 means that makemar takes less time.
 
 import io
 import json
+import logging
+import os
 import sys
 import tempfile
 import types
@@ -64,9 +66,7 @@ def overhead(root: Path) -> None:
     state = torch.nn.Linear(4, 2).state_dict()
     state = {f"linear.{key}": value for key, value in state.items()}
     place = folder(root, "tiny", TINY, state)
-    theirs = load_service(
-        place, ROWS.format(module="ts.torch_handler.base_handler"), batch_size=8
-    )
+    theirs = load_service(place, ROWS.format(module="ts.torch_handler.base_handler"), batch_size=8)
     for name, source in (
         ("the same class, import line changed", ROWS.format(module="makemar.handlers")),
         ("decode and encode hooks", HOOKS),
@@ -134,9 +134,9 @@ def decoding(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    import logging
-
-    logging.basicConfig(stream=io.StringIO(), level=logging.INFO, format="%(message)s")
+    # As the worker logs: plain lines, everything from INFO on. Here to nowhere.
+    sink = Path(os.devnull).open("w")
+    logging.basicConfig(stream=sink, level=logging.INFO, format="%(message)s")
     with tempfile.TemporaryDirectory() as temporary:
         overhead(Path(temporary))
         decoding(Path(temporary))

@@ -16,15 +16,6 @@ __all__ = ["Service", "alternate", "batch_of", "load_service"]
 Service = Any
 
 
-class NoMetrics:
-    """Takes the place of the worker's metrics, which print a line each."""
-
-    request_ids: object = None
-
-    def add_time(self, *args: object, **kwargs: object) -> None:
-        """Drop a time."""
-
-
 def load_service(
     folder: Path, source: str, *, batch_size: int, config: Mapping[str, object] | None = None
 ) -> Service:
@@ -32,16 +23,22 @@ def load_service(
 
     `folder` holds the model's files; `source` is the handler's code.
     """
+    import ts
+    from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
     from ts.service import Service as TorchServeService
 
     (folder / "handler.py").write_text(source)
     manifest = json.loads((folder / "MAR-INF" / "MANIFEST.json").read_text())
     sys.path.insert(0, str(folder))
     try:
+        # The worker's own metrics: each one is a line that the worker logs.
+        metrics = MetricsCacheYamlImpl(str(Path(ts.__file__).parent / "configs" / "metrics.yaml"))
+        metrics.initialize_cache()
+        metrics.model_name = "model"
         module = importlib.import_module("handler")
         entry = module.Handler()
         service = TorchServeService(
-            "model", str(folder), manifest, entry.handle, None, batch_size, True, NoMetrics()
+            "model", str(folder), manifest, entry.handle, None, batch_size, True, metrics
         )
         service.context.model_yaml_config = dict(config or {})
         entry.initialize(service.context)

@@ -61,8 +61,9 @@ def render(value: object, *, max_bytes: int) -> Reply:
             f"the reply has {len(body)} bytes, the limit is {max_bytes}; "
             "raise max_response_size in config.properties and handler.max_response_bytes"
         )
+    if reply.content_type is not None:
+        content_type = _header_value("content-type", reply.content_type)
     headers = {_header_name(k): _header_value(k, v) for k, v in reply.headers.items()}
-    content_type = _header_value("content-type", reply.content_type or content_type)
     return Reply(body, status=_status(reply.status), content_type=content_type, headers=headers)
 
 
@@ -124,8 +125,7 @@ def write_json(value: object) -> bytes:
 
 def _json(value: object) -> bytes:
     """Write strict JSON; as ASCII, so that even a lone surrogate inside it can be sent."""
-    text = json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":"))
-    return text.encode("ascii")
+    return _ENCODER.encode(value).encode("ascii")
 
 
 def _plain(value: Any) -> object:
@@ -139,3 +139,7 @@ def _plain(value: Any) -> object:
     if isinstance(value, (set, frozenset)):
         raise TypeError("a set has no order; return a sorted list")
     raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+# Made once: json.dumps would build an encoder for each reply.
+_ENCODER = json.JSONEncoder(allow_nan=False, default=_plain, separators=(",", ":"))

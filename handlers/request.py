@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping
 from typing import Any, Union
 
@@ -38,13 +39,17 @@ class Request:
         # Set once the request has been opened: its values, and the way to answer them.
         self.envelope: object = None
         # TorchServe mixes real headers (strings) with one dict per form field.
-        given = headers or {}
-        self.headers = {k.lower(): v for k, v in given.items() if isinstance(v, str)}
-        self._parts = {k: v for k, v in given.items() if isinstance(v, Mapping)}
+        self._given = headers or {}
 
     def __repr__(self) -> str:
         # Payloads and headers may hold secrets; neither belongs in a log.
         return f"Request(index={self.index}, id={self.id!r}, fields={sorted(self.row)})"
+
+    @functools.cached_property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the request, their names in lower case."""
+        # Made when first asked for: most requests are answered without a look at them.
+        return {k.lower(): v for k, v in self._given.items() if isinstance(v, str)}
 
     def renumbered(self, index: int) -> Request:
         """Return the same request at another place in a batch."""
@@ -55,12 +60,13 @@ class Request:
     @property
     def explain(self) -> bool:
         """Tell whether the client asked for an explanation; TorchServe sets this header itself."""
-        return self.headers.get("explain") == "True"
+        return self._given.get("explain") == "True"
 
     def content_type(self, field: str = "body") -> str:
         """Return the media type of a field in lower case without parameters, or ''."""
-        part = self._parts.get(field, {}).get("content-type")
-        text = part if isinstance(part, str) else ""
+        part = self._given.get(field)
+        given = part.get("content-type") if isinstance(part, Mapping) else None
+        text = given if isinstance(given, str) else ""
         if not text and field in ("body", "data"):
             text = self.headers.get("content-type", "")
         return text.partition(";")[0].strip().lower()
