@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load, save
 
 from makemar.archiver import ArchiveSpec, plan_archive, write_archive
-from makemar.serving import TorchServe
+from makemar.serving import KeyFile, TorchServe
 
 pytestmark = pytest.mark.server
 
@@ -207,3 +207,30 @@ def test_what_cannot_be_read_spoils_nothing_for_its_neighbours(server):
         reply = replies[name]
         assert reply.status == status, (name, reply.body)
         assert why in reply.json()["message"], name
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("v1/models/doubler:predict", "v1"),
+        ("v2/models/doubler/infer", "v2"),
+        ("v2/models/doubler/infer", "v2 binary"),
+    ],
+)
+def test_the_protocols_own_paths_answer_alike(server, path, name):
+    import requests
+
+    kind, body, headers, _, expected = REQUESTS[name]
+    token = KeyFile.read(server.key_file).inference
+    reply = requests.post(
+        f"{server.inference.url}/{path}",
+        data=body,
+        headers={**headers, "Content-Type": kind, "Authorization": f"Bearer {token}"},
+        timeout=30,
+    )
+    assert reply.status_code == 200, reply.text
+    if name == "v2 binary":
+        data = reply.content[int(reply.headers[BINARY]) :]
+        assert np.frombuffer(data, "<f4").tolist() == expected[1]
+    else:
+        assert reply.json() == expected
