@@ -27,6 +27,9 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
 
 
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
 class Reply:
     """What one request gets back; return it from `encode` to choose status, type or headers."""
 
@@ -81,10 +84,7 @@ def _status(status: object) -> int:
 
 def reason_phrase(status: int) -> str:
     """Return the standard phrase: ASCII, so that TorchServe's length count stays right."""
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
+    return _PHRASES.get(status, "")
 
 
 def _header_value(name: str, value: object) -> str:

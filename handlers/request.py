@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Mapping
 from typing import Any, Union
 
@@ -40,16 +39,18 @@ class Request:
         self.envelope: object = None
         # TorchServe mixes real headers (strings) with one dict per form field.
         self._given = headers or {}
+        self._headers: Mapping[str, str] | None = None
 
     def __repr__(self) -> str:
         # Payloads and headers may hold secrets; neither belongs in a log.
         return f"Request(index={self.index}, id={self.id!r}, fields={sorted(self.row)})"
 
-    @functools.cached_property
+    @property
     def headers(self) -> Mapping[str, str]:
         """The headers of the request, their names in lower case."""
-        # Made when first asked for: most requests are answered without a look at them.
-        return {k.lower(): v for k, v in self._given.items() if isinstance(v, str)}
+        if self._headers is None:
+            self._headers = {k.lower(): v for k, v in self._given.items() if isinstance(v, str)}
+        return self._headers
 
     def renumbered(self, index: int) -> Request:
         """Return the same request at another place in a batch."""
