@@ -26,6 +26,7 @@ from makemar.handlers.stages import FunctionStage, ModelStage, Stage
 from makemar.handlers.tensor_handler import TensorHandler, TensorHandlerSettings
 from makemar.handlers.text_classifier import TextClassifier, TextClassifierSettings
 from makemar.handlers.text_embedder import TextEmbedder, TextEmbedderSettings
+from makemar.handlers.text_generator import TextGenerator, TextGeneratorSettings
 from makemar.handlers.token_classifier import TokenClassifier, TokenClassifierSettings
 from makemar.handlers.voice_activity import VoiceActivity, VoiceActivitySettings
 
@@ -58,6 +59,8 @@ __all__ = [
     "TextClassifierSettings",
     "TextEmbedder",
     "TextEmbedderSettings",
+    "TextGenerator",
+    "TextGeneratorSettings",
     "TokenClassifier",
     "TokenClassifierSettings",
     "UnsupportedTypeError",

@@ -44,7 +44,21 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for source in (Path(__file__).parent / "networks").glob("*.py"):
         shutil.copyfile(source, folder / source.name)
     (folder / "tokenizer.json").write_text(words_and_letters().to_str())
+    (folder / "bytes.json").write_text(single_bytes().to_str())
     return folder
+
+
+def single_bytes():
+    """A tokenizer whose tokens are the 256 bytes, and <end> and <poison>."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {char: number for number, char in enumerate(alphabet)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<end>", "<poison>"])
+    return tokenizer
 
 
 def words_and_letters():

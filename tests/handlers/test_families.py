@@ -14,6 +14,7 @@ from makemar.handlers import (
     TensorHandler,
     TextClassifier,
     TextEmbedder,
+    TextGenerator,
     TokenClassifier,
     VoiceActivity,
 )
@@ -60,6 +61,17 @@ def recordings():
     random = torch.Generator().manual_seed(4)
     return [{"body": torch.randn(n, generator=random).tolist()} for n in (512, 2000, 700, 3000)]
 
+
+PROMPTS = [
+    {"body": {"text": "the cat", "max_new_tokens": 9, "logprobs": True}},
+    {"body": {"text": "a", "max_new_tokens": 3, "logprobs": True}},
+    "once upon a time there was a",
+    {"body": {"text": "the cat sat", "max_new_tokens": 12, "logprobs": True, "stop": "zz"}},
+]
+NO_PROMPTS = [("<poison>", 500), ({"body": {"text": "a", "max_new_tokens": 0}}, 400),
+              ("long " * 20, 413)]  # fmt: skip
+GENERATOR = {"max_length": 64, "tokenizer": "bytes.json", "max_new_tokens": 5,
+             "stop_tokens": ["<end>"]}  # fmt: skip
 
 BLACK = png(64, 48, None)
 
@@ -138,6 +150,14 @@ FAMILIES = {
         {"probabilities": True, "threshold": 1.0},
         recordings(),
         [({"body": [[1.0]]}, 400), ({"body": [1000.0] * 600}, 500), (b"RIFFRAFF", 400)],
+    ),
+    "text generator": (TextGenerator, {"modelFile": "causal.py"}, GENERATOR, PROMPTS, NO_PROMPTS),
+    "text generator with a cache": (
+        TextGenerator,
+        {"modelFile": "causal.py"},
+        {**GENERATOR, "cache": True, "max_padding_waste": 1.0},
+        PROMPTS,
+        NO_PROMPTS,
     ),
 }
 

@@ -1,0 +1,268 @@
+"""Texts that go on: a causal language model, many requests at once, streamed on request."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from makemar.handlers.base import BaseHandler
+from makemar.handlers.causal import CachedCausal, PlainCausal
+from makemar.handlers.errors import BadRequestError, LoadError, ModelError, PayloadTooLargeError
+from makemar.handlers.failures import Failed
+from makemar.handlers.generation import GenerationOptions, Row, generate
+from makemar.handlers.outputs import Batch
+from makemar.handlers.reply import Reply
+from makemar.handlers.request import Request, Samples
+from makemar.handlers.streaming import EVENTS, event, send_parts
+from makemar.handlers.text import TextHandler, TextSettings, TokenizedText
+
+__all__ = ["Prompt", "TextGenerator", "TextGeneratorSettings"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TextGeneratorSettings(TextSettings):
+    """`handler:` settings of `TextGenerator`.
+
+    `max_length`: tokens of prompt and answer together. `max_new_tokens`: what a request gets
+    unless it asks, `most_new_tokens`: what it may ask for. `stop_tokens`: tokens that end a text,
+    by name (`</s>`). `cache`: the network takes and gives `past_key_values`.
+    """
+
+    max_new_tokens: int = 64
+    most_new_tokens: int = 1024
+    stop_tokens: tuple[str, ...] = ()
+    cache: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse limits below 1, and prompts without their end."""
+        super().__post_init__()
+        if self.truncate:
+            raise LoadError(
+                "handler.truncate would cut off the end of a prompt, which is what a text goes on "
+                "from; leave it out, and longer prompts get 413"
+            )
+        if not 1 <= self.max_new_tokens <= self.most_new_tokens:
+            raise LoadError(
+                f"handler.max_new_tokens is {self.max_new_tokens} and handler.most_new_tokens "
+                f"{self.most_new_tokens}; they must be 1 <= max_new_tokens <= most_new_tokens"
+            )
+
+
+class Prompt(TokenizedText):
+    """The text to go on from, what was asked for, and how much of the answer has gone out."""
+
+    def __init__(self, tokenized: TokenizedText, options: GenerationOptions) -> None:
+        super().__init__(tokenized.text, tokenized.encoding)
+        self.options = options
+        # Set for a request that wants its answer in parts.
+        self.index: int | None = None
+        self.sent = ""
+
+
+class TextGenerator(TextHandler):
+    """Go on with a text: `{"text": "…", "finish_reason": "stop", "tokens": 12, …}`.
+
+    A request is a text, or `{"text": …}` with any of `max_new_tokens`, `temperature`, `top_k`,
+    `top_p`, `stop` (texts), `seed`, `logprobs` and `stream`. With `stream` the reply is a series
+    of events, `data: {"text": "…"}`, and a last one with the rest of the reply; the connection
+    ends when the whole batch has.
+    """
+
+    settings_type: ClassVar[type[TextGeneratorSettings]] = TextGeneratorSettings
+    settings: TextGeneratorSettings
+
+    def initialize(self, context: Any) -> None:
+        """Load tokenizer and model, and look up the stop tokens."""
+        super().initialize(context)
+        self._stop_ids()
+
+    def decode(self, request: Request) -> Any:
+        """Turn one request into a prompt, and note where its parts have to go."""
+        decoded = super().decode(request)
+        if not isinstance(decoded, Samples):
+            decoded.index = request.index if decoded.options.stream else None
+        elif any(prompt.options.stream for prompt in decoded):
+            raise BadRequestError("only a request with a single text can be streamed")
+        return decoded
+
+    def read(self, value: object) -> Prompt:
+        """Turn a text with its options into a prompt."""
+        options = read_options(value if isinstance(value, Mapping) else {}, self.settings)
+        if isinstance(value, Mapping):
+            # The text alone: everything else has been read, and `pair` means nothing here.
+            value = {name: value[name] for name in ("text",) if name in value}
+        tokenized = super().read(value)
+        room = self.settings.max_length - len(tokenized.ids)
+        if room < 1:
+            raise PayloadTooLargeError(
+                f"the text has {len(tokenized.ids)} tokens, which leaves no room for new ones in "
+                f"{self.settings.max_length}"
+            )
+        limit = min(options.max_new_tokens, room)
+        return Prompt(tokenized, dataclasses.replace(options, max_new_tokens=limit))
+
+    def collate(self, samples: Sequence[Any]) -> Batch:
+        """Leave prompts as they are; each step pads what it needs."""
+        return Batch(None, samples)
+
+    def forward(self, batch: Batch, *args: Any, **kwargs: Any) -> list[Any]:  # noqa: ARG002
+        """Return each prompt with its row, once all have ended; send parts meanwhile."""
+        stop_ids = self._stop_ids()
+        rows = [
+            Row(prompt.ids, prompt.options, decode=self._decode, stop_ids=stop_ids)
+            for prompt in batch.samples
+        ]
+        pairs = list(zip(batch.samples, rows))
+        streamed = [pair for pair in pairs if pair[0].index is not None]
+        try:
+            generate(rows, self._network(), after_step=lambda _: self._publish(streamed))
+        except Exception as error:
+            # A reply that has begun has its status: its end can only say what went wrong.
+            if len(pairs) > 1 or not pairs[0][0].sent:
+                raise
+            told = Failed(error).told()
+            rows[0].failed, rows[0].reason = ModelError(told.message), "error"
+        return [
+            Failed(row.failed) if row.failed and not prompt.sent else (prompt, row)
+            for prompt, row in pairs
+        ]
+
+    def encode(self, output: Any, request: Request) -> object:  # noqa: ARG002
+        """Turn a prompt and its row into the reply, or into what is left of a streamed one."""
+        prompt, row = output
+        facts: dict[str, object] = {
+            "finish_reason": row.reason,
+            "prompt_tokens": len(row.prompt),
+            "tokens": len(row.ids),
+        }
+        if row.options.logprobs:
+            facts["logprobs"] = row.logprobs
+        if row.failed:
+            facts["error"] = row.failed.message
+        if prompt.index is None:
+            return {"text": row.text, **facts}
+        rest = row.text[len(prompt.sent) :]
+        events = [event({"text": rest})] if rest else []
+        return Reply(b"".join([*events, event(facts)]), content_type=EVENTS)
+
+    def examples(self) -> Sequence[Any]:
+        """Return a short prompt, and one that leaves room for a single token."""
+        short, long = super().examples()
+        long.encoding.truncate(max(1, self.settings.max_length - 1))
+        return [
+            Prompt(TokenizedText(sample.text, sample.encoding), GenerationOptions(count))
+            for sample, count in ((short, 2), (long, 1))
+        ]
+
+    def describe(self) -> Mapping[str, object]:
+        """Describe input and output as JSON Schema."""
+        return {"handler": type(self).__name__, "input": _INPUT, "output": _OUTPUT}
+
+    def _network(self) -> PlainCausal | CachedCausal:
+        def call(inputs: Mapping[str, Any]) -> Any:
+            return BaseHandler.forward(self, dict(inputs))
+
+        if self.settings.cache:
+            return CachedCausal(call, pad_id=self.pad_id)
+        return PlainCausal(call, pad_id=self.pad_id, width=self._width)
+
+    def _decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(ids, skip_special_tokens=True)
+
+    def _stop_ids(self) -> frozenset[int]:
+        known = {token: self.tokenizer.token_to_id(token) for token in self.settings.stop_tokens}
+        missing = [token for token, number in known.items() if number is None]
+        if missing:
+            raise LoadError(f"handler.stop_tokens: the tokenizer has no token {missing[0]!r}")
+        return frozenset(number for number in known.values() if number is not None)
+
+    def _publish(self, streamed: Sequence[tuple[Prompt, Row]]) -> None:
+        """Send what is new of each streamed text; a row that runs again repeats nothing."""
+        parts, texts = {}, {}
+        for prompt, row in streamed:
+            settled = row.settled()
+            if prompt.index is not None and len(settled) > len(prompt.sent):
+                parts[prompt.index] = event({"text": settled[len(prompt.sent) :]})
+                texts[prompt.index] = settled
+        if parts and send_parts(self.context, parts, EVENTS):
+            for prompt, _ in streamed:
+                if prompt.index is not None:
+                    prompt.sent = texts.get(prompt.index, prompt.sent)
+
+
+def read_options(given: Mapping[str, Any], settings: TextGeneratorSettings) -> GenerationOptions:
+    """Read what a request asks for. Raises `BadRequestError` that names the option."""
+    stop = given.get("stop", ())
+    stop = [stop] if isinstance(stop, str) else stop
+    if not isinstance(stop, (list, tuple)) or not all(isinstance(s, str) and s for s in stop):
+        raise BadRequestError("stop is not a text or a list of texts")
+    top_k = _number(given, "top_k", 0, low=0, high=2**31)
+    most = settings.most_new_tokens
+    # Without a seed each request draws its own, and keeps it if it has to run again.
+    seed = _number(given, "seed", random.getrandbits(62), low=0, high=2**63 - 1)
+    return GenerationOptions(
+        max_new_tokens=int(
+            _number(given, "max_new_tokens", settings.max_new_tokens, low=1, high=most)
+        ),
+        temperature=_number(given, "temperature", 0.0, low=0, high=100),
+        top_k=int(top_k) or None,
+        top_p=_number(given, "top_p", 1.0, low=0, high=1),
+        stop=tuple(stop),
+        seed=int(seed),
+        logprobs=_flag(given, "logprobs"),
+        stream=_flag(given, "stream"),
+    )
+
+
+def _number(given: Mapping[str, Any], name: str, default: float, *, low: int, high: int) -> float:
+    value = given.get(name, default)
+    # A whole number must stay one; what the default is says which kind is meant.
+    kinds = (int,) if isinstance(default, int) else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        kind = "a whole number" if isinstance(default, int) else "a number"
+        raise BadRequestError(f"{name} is {str(value)[:50]!r}, not {kind} from {low} to {high}")
+    return value
+
+
+def _flag(given: Mapping[str, Any], name: str) -> bool:
+    value = given.get(name, False)
+    if not isinstance(value, bool):
+        raise BadRequestError(f"{name} is {str(value)[:50]!r}, neither true nor false")
+    return value
+
+
+_WHOLE = {"type": "integer", "minimum": 0}
+_TEXT = {"type": "string", "minLength": 1}
+_INPUT: Mapping[str, object] = {
+    "anyOf": [
+        _TEXT,
+        {
+            "type": "object",
+            "properties": {
+                "text": _TEXT,
+                "max_new_tokens": {"type": "integer", "minimum": 1},
+                "temperature": {"type": "number", "minimum": 0, "maximum": 100},
+                "top_k": _WHOLE,
+                "top_p": {"type": "number", "minimum": 0, "maximum": 1},
+                "stop": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+                "seed": _WHOLE,
+                "logprobs": {"type": "boolean"},
+                "stream": {"type": "boolean"},
+            },
+            "required": ["text"],
+        },
+    ]
+}
+_OUTPUT: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "finish_reason": {"enum": ["stop", "length", "error"]},
+        "prompt_tokens": _WHOLE,
+        "tokens": _WHOLE,
+        "logprobs": {"type": "array", "items": {"type": "number", "maximum": 0}},
+    },
+    "required": ["finish_reason", "prompt_tokens", "text", "tokens"],
+}
