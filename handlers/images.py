@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
+from makemar.handlers.errors import BadRequestError, PayloadTooLargeError, RequestError
 from makemar.handlers.picture_modes import to_rgb, upright
 
 __all__ = ["center_crop", "normalize", "read_image", "resize"]
@@ -32,13 +32,15 @@ def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
                 f"the picture has {width} x {height} pixels, the limit is {max_pixels}"
             )
         return to_rgb(upright(picture))
+    except RequestError:
+        raise
     except UnidentifiedImageError as error:
         raise BadRequestError(f"the {len(data)} bytes sent are not a picture") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise PayloadTooLargeError(
             f"the picture has too many pixels, the limit is {max_pixels}"
         ) from error
-    except (OSError, SyntaxError, ValueError) as error:
+    except Exception as error:
         raise BadRequestError(f"the picture cannot be decoded: {error}") from error
 
 

@@ -4,9 +4,11 @@ import io
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from makemar.handlers.errors import BadRequestError
+from makemar.handlers.errors import BadRequestError, RequestError
 from makemar.handlers.images import read_image
 
 
@@ -94,3 +96,23 @@ def test_cmyk_looks_like_its_colours():
 def test_other_modes_become_rgb_as_pillow_converts_them(mode):
     picture = gradient().convert(mode)
     same(read(picture), picture.convert("RGB"))
+
+
+def encoded(kind):
+    file = io.BytesIO()
+    gradient().save(file, kind)
+    return file.getvalue()
+
+
+@given(
+    data=st.sampled_from([encoded(kind) for kind in ("PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP")]),
+    changes=st.dictionaries(st.integers(0, 500), st.integers(0, 255), min_size=1, max_size=8),
+)
+def test_a_damaged_picture_is_a_picture_or_a_request_error(data, changes):
+    damaged = bytearray(data)
+    for position, byte in changes.items():
+        damaged[position % len(damaged)] = byte
+    try:
+        assert read_image(bytes(damaged), max_pixels=10**4).mode == "RGB"
+    except RequestError as error:
+        assert error.status in (400, 413)
