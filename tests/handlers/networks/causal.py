@@ -48,6 +48,7 @@ class Causal(nn.Module):
         order = torch.randperm(256)
         self.register_buffer("bias", torch.zeros(258, 258))
         self.bias[torch.arange(256), order] = 6.0
+        self.bias[:, 257] = -1e4
 
     def forward(
         self,
