@@ -7,7 +7,7 @@ from pathlib import Path
 
 from makemar.errors import ArchiveError
 
-__all__ = ["BUILT_IN_HANDLERS", "RUNTIMES", "Handler", "resolve_handler"]
+__all__ = ["BUILT_IN_HANDLERS", "Handler", "resolve_handler"]
 
 # TorchServe 0.12: the names that torch-model-archiver passes on without looking for a file.
 BUILT_IN_HANDLERS = (
@@ -20,7 +20,6 @@ BUILT_IN_HANDLERS = (
     "trt_llm_handler",
     "vllm_handler",
 )
-RUNTIMES = ("python", "python3", "LSP")
 _BUILT_IN_LSP = ("BaseHandler", "TorchScriptHandler")
 
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from makemar.archiver.handler import RUNTIMES, Handler
+from makemar.archiver.handler import Handler
 from makemar.archiver.member import META_FOLDER, Member, member_order
 from makemar.archiver.spec import ArchiveSpec
 from makemar.archiver.worker_modules import find_shadowed
+from makemar.configs import RUNTIMES
 from makemar.errors import Finding, Severity
 
 __all__ = ["check_identity", "check_member_names", "settle_members"]

@@ -13,13 +13,13 @@ from makemar.archiver.entry import check_handler_file, check_model_file
 from makemar.archiver.handler import Handler, resolve_handler
 from makemar.archiver.manifest import Manifest, format_manifest, format_time
 from makemar.archiver.member import MANIFEST_NAME, Member, member_order
-from makemar.archiver.model_config import check_config_file
 from makemar.archiver.names import check_identity, check_member_names, settle_members
 from makemar.archiver.selection import select_members
 from makemar.archiver.spec import ArchiveSpec
 from makemar.archiver.syntax import parse_python
 from makemar.archiver.trace import Trace, trace_imports
 from makemar.archiver.vendored import list_vendored
+from makemar.configs import check_model_config
 from makemar.errors import ArchiveError, Finding, Severity
 
 __all__ = ["ArchivePlan", "plan_archive"]
@@ -116,7 +116,7 @@ def _check_files(
         elif handler is not None and handler.file is None:
             yield from check_model_file(tree, path)
     if spec.config_file is not None and (config := spec.base / spec.config_file).is_file():
-        yield from check_config_file(config)
+        yield from check_model_config(config.read_bytes(), path=config)
 
 
 def _trace(spec: ArchiveSpec, handler: Handler | None, named: list[Member]) -> Trace:

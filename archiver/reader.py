@@ -17,7 +17,7 @@ from makemar.archiver.container import (
 )
 from makemar.archiver.manifest import Manifest, parse_manifest
 from makemar.archiver.member import MANIFEST_NAME, RECORD_NAME
-from makemar.archiver.model_config import parse_config
+from makemar.archiver.model_config import read_config
 from makemar.archiver.record import parse_record
 from makemar.errors import IntegrityError, ManifestError
 
@@ -80,7 +80,7 @@ def read_archive(path: Path) -> Archive:
         raise ManifestError(f"{path}: {error}", path=path) from error
     config = None
     if name := manifest.config_file:
-        config = parse_config(_read_members(path, {name})[1].get(name, b""))
+        config = read_config(_read_members(path, {name})[1].get(name, b""))
     return Archive(
         path=path,
         archive_format=archive_format,

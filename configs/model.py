@@ -2,58 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from makemar.configs.model_document import FatalConfigError, ModelDocument
+from makemar.configs.settings import find_problems, setting, settings_of
 from makemar.configs.spelling import near_match, same_letters
-from makemar.errors import ConfigError
+from makemar.configs.values import INDICES, SECTION, TEXT, choice, flag, table, whole
+from makemar.errors import ConfigError, Finding, Severity
 
-if TYPE_CHECKING:
-    import yaml
+__all__ = ["ModelConfig", "check_model_config", "format_model_config", "parse_model_config"]
 
-__all__ = ["ModelConfig", "format_model_config", "parse_model_config"]
-
-# Field, key in the file, kind, smallest number allowed.
-_COUNT, _FLAG, _WORD = "whole number", "true or false", "word"
-_SETTINGS: tuple[tuple[str, str, str, int], ...] = (
-    ("min_workers", "minWorkers", _COUNT, 1),
-    ("max_workers", "maxWorkers", _COUNT, 1),
-    ("batch_size", "batchSize", _COUNT, 1),
-    ("max_batch_delay", "maxBatchDelay", _COUNT, 1),
-    ("response_timeout", "responseTimeout", _COUNT, 1),
-    ("startup_timeout", "startupTimeout", _COUNT, 1),
-    ("device_type", "deviceType", _WORD, 0),
-    ("device_ids", "deviceIds", "list of whole numbers", 0),
-    ("parallel_type", "parallelType", _WORD, 0),
-    ("parallel_level", "parallelLevel", _COUNT, 1),
-    ("torchrun", "torchrun", "mapping", 0),
-    ("max_retry_timeout_in_sec", "maxRetryTimeoutInSec", _COUNT, 1),
-    ("client_timeout_in_mills", "clientTimeoutInMills", _COUNT, 0),
-    ("job_queue_size", "jobQueueSize", _COUNT, 1),
-    ("use_job_ticket", "useJobTicket", _FLAG, 0),
-    ("continuous_batching", "continuousBatching", _FLAG, 0),
-    ("sequence_batching", "sequenceBatching", _FLAG, 0),
-    ("async_communication", "asyncCommunication", _FLAG, 0),
-    ("use_venv", "useVenv", _FLAG, 0),
-    ("sequence_max_idle_msec", "sequenceMaxIdleMSec", _COUNT, 0),
-    ("sequence_timeout_msec", "sequenceTimeoutMSec", _COUNT, 0),
-    ("max_sequence_job_queue_size", "maxSequenceJobQueueSize", _COUNT, 1),
-    ("max_num_sequence", "maxNumSequence", _COUNT, 1),
+_DELAY = whole(1, why="0 means unset, which gives 100 ms; 1 is the smallest delay")
+_TORCHRUN = table(
+    {
+        "nnodes": whole(1),
+        "nproc-per-node": whole(1),
+        "rdzv-backend": TEXT,
+        "rdzv-endpoint": TEXT,
+        "rdzv-conf": TEXT,
+        "monitor-interval": whole(),
+        "node-rank": whole(),
+        "OMP_NUMBER_THREADS": whole(1),
+    }
 )
-_FIELDS = {key: name for name, key, _, _ in _SETTINGS}
-_WORDS = {"deviceType": ("cpu", "gpu"), "parallelType": ("pp", "tp", "pptp", "custom")}
-_TORCHRUN = {
-    "nnodes": int,
-    "nproc-per-node": int,
-    "rdzv-backend": str,
-    "rdzv-endpoint": str,
-    "rdzv-conf": str,
-    "monitor-interval": int,
-    "node-rank": int,
-    "OMP_NUMBER_THREADS": int,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,71 +43,72 @@ class ModelConfig:
     no others.
     """
 
-    min_workers: int | None = None
-    max_workers: int | None = None
-    batch_size: int | None = None
-    max_batch_delay: int | None = None
-    response_timeout: int | None = None
-    startup_timeout: int | None = None
-    device_type: str | None = None
-    device_ids: tuple[int, ...] | None = None
-    parallel_type: str | None = None
-    parallel_level: int | None = None
-    torchrun: Mapping[str, object] | None = None
-    max_retry_timeout_in_sec: int | None = None
-    client_timeout_in_mills: int | None = None
-    job_queue_size: int | None = None
-    use_job_ticket: bool | None = None
-    continuous_batching: bool | None = None
-    sequence_batching: bool | None = None
-    async_communication: bool | None = None
-    use_venv: bool | None = None
-    sequence_max_idle_msec: int | None = None
-    sequence_timeout_msec: int | None = None
-    max_sequence_job_queue_size: int | None = None
-    max_num_sequence: int | None = None
-    handler: Mapping[str, object] | None = None
+    min_workers: int | None = setting(whole(1), key="minWorkers")
+    max_workers: int | None = setting(whole(1), key="maxWorkers")
+    batch_size: int | None = setting(whole(1), key="batchSize")
+    max_batch_delay: int | None = setting(_DELAY, key="maxBatchDelay")
+    response_timeout: int | None = setting(whole(1), key="responseTimeout")
+    startup_timeout: int | None = setting(whole(1), key="startupTimeout")
+    device_type: str | None = setting(choice("cpu", "gpu", any_case=True), key="deviceType")
+    device_ids: tuple[int, ...] | None = setting(INDICES, key="deviceIds")
+    parallel_type: str | None = setting(
+        choice("pp", "tp", "pptp", "custom", any_case=True), key="parallelType"
+    )
+    parallel_level: int | None = setting(whole(1), key="parallelLevel")
+    torchrun: Mapping[str, object] | None = setting(_TORCHRUN)
+    max_retry_timeout_in_sec: int | None = setting(whole(1), key="maxRetryTimeoutInSec")
+    client_timeout_in_mills: int | None = setting(whole(), key="clientTimeoutInMills")
+    job_queue_size: int | None = setting(whole(1), key="jobQueueSize")
+    use_job_ticket: bool | None = setting(flag(), key="useJobTicket")
+    continuous_batching: bool | None = setting(flag(), key="continuousBatching")
+    sequence_batching: bool | None = setting(flag(), key="sequenceBatching")
+    async_communication: bool | None = setting(flag(), key="asyncCommunication")
+    use_venv: bool | None = setting(flag(), key="useVenv")
+    sequence_max_idle_msec: int | None = setting(whole(), key="sequenceMaxIdleMSec")
+    sequence_timeout_msec: int | None = setting(whole(), key="sequenceTimeoutMSec")
+    max_sequence_job_queue_size: int | None = setting(whole(1), key="maxSequenceJobQueueSize")
+    max_num_sequence: int | None = setting(whole(1), key="maxNumSequence")
+    handler: Mapping[str, object] | None = setting(SECTION)
     extra: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, key, kind, least in _SETTINGS:
-            value = getattr(self, name)
-            problem = "" if value is None else _problem(key, value, kind, least)
-            if problem:
-                raise ConfigError(f"{key} {problem}", key=key)
-        if self.handler is not None and not isinstance(self.handler, Mapping):
-            raise ConfigError("handler must be a mapping of settings", key="handler")
-        for key in self.extra:
-            _check_extra(key)
-        _check_together(self)
+        for error in _find_problems(vars(self)):
+            raise error
 
 
-def parse_model_config(text: str, *, path: Path | None = None) -> ModelConfig:
+_SETTINGS = settings_of(ModelConfig)
+# Every key but those of the handler's own section, which the server passes on as it is.
+_SERVER_KEYS = tuple(key for key, each in _SETTINGS.items() if each.kind is not SECTION)
+
+
+def parse_model_config(text: str | bytes, *, path: Path | None = None) -> ModelConfig:
     """Read the text of a `model-config.yaml` strictly; `path` is only named in errors.
 
-    Raises ConfigError, with path, line and key, for YAML that cannot be read and for everything
-    that TorchServe 0.12 drops in silence: a wrong type, a misspelt key, a delay of 0, one of
-    `minWorkers` and `maxWorkers` without the other, a repeated key. An empty file stops the whole
-    server at start, so it is an error too.
+    Raises ConfigError, with path, line and key, for everything that TorchServe 0.12 drops in
+    silence: a wrong type, a misspelt key, a delay of 0, one of `minWorkers` and `maxWorkers`
+    without the other, a repeated key. What breaks the server, such as an empty file, is a
+    FatalConfigError.
     """
-    lines: dict[str, int] = {}
     try:
-        data = _load(text, lines)
-        known = {_FIELDS[key]: value for key, value in data.items() if key in _FIELDS}
-        if isinstance(known.get("device_ids"), list):
-            known["device_ids"] = tuple(known["device_ids"])  # type: ignore[arg-type]
-        rest = {key: value for key, value in data.items() if key not in _FIELDS}
-        for key, value in data.items():
-            if value is None and (key in _FIELDS or key == "handler"):
-                raise ConfigError(f"{key} has no value; give it one or remove the line", key=key)
-        handler = rest.pop("handler", None)
-        # __post_init__ looks at the types.
-        return ModelConfig(**known, handler=handler, extra=rest)  # type: ignore[arg-type]
-    except ConfigError as error:
-        line = error.line or lines.get(error.key or "")
-        places = [str(path)] * (path is not None) + [f"line {line}"] * (line is not None)
-        where = ", ".join(places) + ": " if places else ""
-        raise ConfigError(f"{where}{error}", path=path, line=line, key=error.key) from error
+        document = ModelDocument.parse(text)
+    except FatalConfigError as error:
+        raise _placed(error, path, error.line) from error
+    for problem in _check_document(document):
+        raise _placed(problem, path, _line(problem, document))
+    return ModelConfig(**_read_values(document))  # type: ignore[arg-type] # just looked at
+
+
+def check_model_config(text: str | bytes, *, path: Path | None = None) -> tuple[Finding, ...]:
+    """Return all that `parse_model_config` would raise for, at once.
+
+    A finding is an error if the server, its worker or every prediction would fail over it, else,
+    for what the server ignores, a warning (`config-ignored`).
+    """
+    try:
+        document = ModelDocument.parse(text)
+    except FatalConfigError as error:
+        return (_find(error, path, error.line),)
+    return tuple(_find(error, path, _line(error, document)) for error in _check_document(document))
 
 
 def format_model_config(config: ModelConfig) -> str:
@@ -145,130 +119,120 @@ def format_model_config(config: ModelConfig) -> str:
     """
     import yaml
 
-    data: dict[str, object] = {}
-    for name, key, _, _ in _SETTINGS:
-        value = getattr(config, name)
-        if value is not None:
-            data[key] = list(value) if isinstance(value, tuple) else value
-    if config.torchrun is not None:
-        data["torchrun"] = dict(config.torchrun)
-    if config.handler is not None:
-        data["handler"] = dict(config.handler)
+    data = {
+        key: each.kind.dump(value)
+        for key, each in _SETTINGS.items()
+        if (value := getattr(config, each.name)) is not None
+    }
     data.update(config.extra)
     if not data:
         raise ConfigError("nothing is set: an archive without settings needs no config file")
     return yaml.safe_dump(data, sort_keys=False)
 
 
-def _load(text: str, lines: dict[str, int]) -> dict[str, object]:
-    """Read the YAML's top level; note the line of every key in `lines`."""
-    import yaml
-
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        what = error.problem or error.context
-        raise ConfigError(f"not YAML that the server can read: {what}", line=line) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConfigError(f"not YAML that the server can read: {reason}") from error
-    if data is None:
-        raise ConfigError(
-            "the file is empty, which stops the server; set something or leave it out"
-        )
-    if not isinstance(root, yaml.MappingNode) or not isinstance(data, dict):
-        raise ConfigError("the top level must be a mapping of `key: value` lines", line=1)
-    _note_lines(root, lines)
-    for key in data:
-        if not isinstance(key, str):
-            raise ConfigError(f"the key {key!r} is not text; put it in quotes")
-    return data
+def _read_values(document: ModelDocument) -> dict[str, object]:
+    """Return the settings by their fields' names, the free sections as `extra`."""
+    values: dict[str, object] = {"extra": {}}
+    extra = {key: value for key, value in document.data.items() if key not in _SETTINGS}
+    for key, each in _SETTINGS.items():
+        if key in document.data:
+            values[each.name] = each.kind.load(document.data[key])
+    return values | {"extra": extra}
 
 
-def _note_lines(root: yaml.MappingNode, lines: dict[str, int]) -> None:
-    for key_node, _ in root.value:
-        line = key_node.start_mark.line + 1
-        if key_node.value in lines:
-            raise ConfigError(
-                f"{key_node.value} is there twice; the server takes the last", line=line
-            )
-        lines[key_node.value] = line
+def _check_document(document: ModelDocument) -> Iterator[ConfigError]:
+    for key, lines in document.lines.items():
+        if len(lines) > 1:
+            yield ConfigError(f"{key} is there twice; the server takes the last", key=key)
+    for key, value in document.data.items():
+        if value is None and key in _SETTINGS:
+            yield ConfigError(f"{key} has no value; give it one or remove the line", key=key)
+    yield from _find_problems(_read_values(document))
 
 
-def _problem(key: str, value: object, kind: str, least: int) -> str:
-    """Say what is wrong with one setting's value, or nothing."""
-    if key == "torchrun":
-        return _torchrun_problem(value)
-    if key == "deviceIds":
-        good = isinstance(value, tuple) and all(_is_whole(item) and item >= 0 for item in value)
-        return "" if good else f"must be a list of whole numbers, not {value!r}"
-    if kind == _FLAG:
-        return "" if isinstance(value, bool) else f"must be true or false, not {value!r}"
-    if kind == _WORD:
-        good = isinstance(value, str) and value.lower() in _WORDS[key]
-        return "" if good else f"must be one of {', '.join(_WORDS[key])}, not {value!r}"
-    if not _is_whole(value):
-        return f"must be a whole number without quotes, not {value!r}"
-    assert isinstance(value, int)  # noqa: S101 - just looked
-    if key == "maxBatchDelay" and value == 0:
-        return "0 means unset, which gives 100 ms; 1 is the smallest delay"
-    return "" if least <= value < 2**31 else f"must be between {least} and {2**31 - 1}, not {value}"
+def _line(error: ConfigError, document: ModelDocument) -> int | None:
+    return error.line or document.line_of(error.key)
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _placed(error: ConfigError, path: Path | None, line: int | None) -> ConfigError:
+    """Say the same with the place in front."""
+    places = [str(path)] * (path is not None) + [f"line {line}"] * (line is not None)
+    message = ": ".join([", ".join(places), str(error)] if places else [str(error)])
+    if isinstance(error, FatalConfigError):
+        placed: ConfigError = FatalConfigError(message, code=error.code, line=line, key=error.key)
+        placed.path = path
+        return placed
+    return ConfigError(message, path=path, line=line, key=error.key)
 
 
-def _torchrun_problem(value: object) -> str:
-    if not isinstance(value, Mapping):
-        return "must be a mapping of torchrun's settings"
-    for key, setting in value.items():
-        if key not in _TORCHRUN:
-            hint = near_match(str(key), _TORCHRUN) or ", ".join(_TORCHRUN)
-            return f"has no setting {key!r}; did you mean {hint}?"
-        if type(setting) is not _TORCHRUN[key]:
-            wanted = "a whole number" if _TORCHRUN[key] is int else "text"
-            return f"setting {key} must be {wanted}, not {setting!r}"
-    return ""
+def _find(error: ConfigError, path: Path | None, line: int | None) -> Finding:
+    fatal = isinstance(error, FatalConfigError)
+    return Finding(
+        code=error.code if isinstance(error, FatalConfigError) else "config-ignored",
+        severity=Severity.ERROR if fatal else Severity.WARNING,
+        message=str(error),
+        path=path,
+        line=line,
+    )
 
 
-def _check_extra(key: object) -> None:
-    """Refuse a free section whose name is a misspelt setting: the server would ignore it."""
+def _find_problems(values: Mapping[str, object]) -> Iterator[ConfigError]:
+    """Yield what is wrong with settings, by their fields' names, and with the free sections."""
+    wrong = {error.key: error for error in find_problems(_SETTINGS, values)}
+    yield from wrong.values()
+    extra = values["extra"]
+    if not isinstance(extra, Mapping):
+        yield ConfigError("extra must be a mapping of sections, by their names")
+        return
+    for key in extra:
+        yield from _check_extra(key)
+    # The server goes on without what is wrong in itself.
+    good = {each.name: values.get(each.name) for k, each in _SETTINGS.items() if k not in wrong}
+    yield from _check_workers(good.get("min_workers"), good.get("max_workers"))
+    yield from _check_modes(good)
+
+
+def _check_extra(key: object) -> Iterator[ConfigError]:
+    """Find a free section whose name is a misspelt setting: the server would ignore it."""
     if not isinstance(key, str):
-        raise ConfigError(f"the section name {key!r} is not text")
-    if key in _FIELDS or key == "handler":
-        raise ConfigError(f"{key} is a setting, not a free section", key=key)
+        yield ConfigError(f"the section name {key!r} is not text")
+    elif key in _SETTINGS:
+        yield ConfigError(f"{key} is a setting, not a free section", key=key)
     # A close match is a typo only above this cutoff: `device` is a fair name for a section.
-    hint = near_match(key, _FIELDS, cutoff=0.88)
-    if hint is not None:
-        same = same_letters(key, hint)
-        fix = f"it is spelt {hint}" if same else f"did you mean {hint}?"
-        raise ConfigError(f"the server ignores {key}; {fix}", key=key)
+    elif (hint := near_match(key, _SERVER_KEYS, cutoff=0.88)) is not None:
+        fix = f"it is spelt {hint}" if same_letters(key, hint) else f"did you mean {hint}?"
+        yield ConfigError(f"the server ignores {key}; {fix}", key=key)
 
 
-def _check_together(config: ModelConfig) -> None:
-    """Refuse what is right alone and wrong together."""
-    low, high = config.min_workers, config.max_workers
+def _check_workers(low: object, high: object) -> Iterator[ConfigError]:
     if (low is None) != (high is None):
-        present, absent = (
+        there, absent = (
             ("minWorkers", "maxWorkers") if high is None else ("maxWorkers", "minWorkers")
         )
-        raise ConfigError(f"{present} is ignored without {absent}; set both", key=present)
-    if low is not None and high is not None and low > high:
-        raise ConfigError(
+        yield ConfigError(f"{there} is ignored without {absent}; set both", key=there)
+    elif isinstance(low, int) and isinstance(high, int) and low > high:
+        yield ConfigError(
             f"minWorkers {low} is more than maxWorkers {high}: both are ignored", key="minWorkers"
         )
-    if config.parallel_type not in (None, "custom") and config.torchrun is None:
-        raise ConfigError("parallelType needs a torchrun section", key="parallelType")
-    if config.sequence_batching and not config.sequence_max_idle_msec:
-        raise ConfigError(
+
+
+def _check_modes(values: Mapping[str, object]) -> Iterator[ConfigError]:
+    """Find modes that are right alone and break the model together with the rest."""
+    kind = values.get("parallel_type")
+    if isinstance(kind, str) and kind.lower() != "custom" and values.get("torchrun") is None:
+        yield _clash("parallelType", "parallelType needs a torchrun section; write one")
+    if values.get("sequence_batching") and not values.get("sequence_max_idle_msec"):
+        yield _clash(
+            "sequenceBatching",
             "sequenceBatching without sequenceMaxIdleMSec fails every prediction; set it",
-            key="sequenceBatching",
         )
-    if config.async_communication and (config.batch_size or 1) > 1:
-        raise ConfigError(
+    size = values.get("batch_size")
+    if values.get("async_communication") and isinstance(size, int) and size > 1:
+        yield _clash(
+            "asyncCommunication",
             "asyncCommunication with a batchSize above 1 hangs clients; use batchSize 1",
-            key="asyncCommunication",
         )
+
+
+def _clash(key: str, message: str) -> FatalConfigError:
+    return FatalConfigError(message, code="config-clash", key=key)

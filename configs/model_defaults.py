@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
+from makemar.configs.runtimes import RUNTIMES
+from makemar.configs.settings import find_problems, setting, settings_of
 from makemar.configs.spelling import near_match
+from makemar.configs.values import Kind, choice, whole
 from makemar.errors import ConfigError
 
-__all__ = ["ModelDefaults", "format_models", "parse_models"]
+__all__ = ["MODELS", "ModelDefaults"]
 
-_KEYS = {
-    "min_workers": "minWorkers",
-    "max_workers": "maxWorkers",
-    "batch_size": "batchSize",
-    "max_batch_delay": "maxBatchDelay",
-    "response_timeout": "responseTimeout",
-    "startup_timeout": "startupTimeout",
-    "runtime_type": "runtimeType",
-}
-_FIELDS = {key: name for name, key in _KEYS.items()}
 # These mean something inside a snapshot only; TorchServe's own documentation shows them here.
 _SNAPSHOT_KEYS = frozenset({"defaultVersion", "marName", "parallelLevel"})
-_RUNTIMES = ("python", "python3", "LSP")
+# The server takes numbers in quotes as numbers.
+_COUNT = whole(1, why="the server takes 0 and below as unset", quoted=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,34 +30,30 @@ class ModelDefaults:
     when the archive brings a model-config.yaml.
     """
 
-    min_workers: int | None = None
-    max_workers: int | None = None
-    batch_size: int | None = None
-    max_batch_delay: int | None = None
-    response_timeout: int | None = None
-    startup_timeout: int | None = None
-    runtime_type: str | None = None
+    min_workers: int | None = setting(_COUNT, key="minWorkers")
+    max_workers: int | None = setting(_COUNT, key="maxWorkers")
+    batch_size: int | None = setting(_COUNT, key="batchSize")
+    max_batch_delay: int | None = setting(_COUNT, key="maxBatchDelay")
+    response_timeout: int | None = setting(_COUNT, key="responseTimeout")
+    startup_timeout: int | None = setting(_COUNT, key="startupTimeout")
+    runtime_type: str | None = setting(choice(*RUNTIMES), key="runtimeType")
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and field.name != "runtime_type":
-                _check_count(_KEYS[field.name], value)
-        if self.runtime_type is not None and self.runtime_type not in _RUNTIMES:
-            raise ConfigError(
-                f"runtimeType must be one of {', '.join(_RUNTIMES)}, not {self.runtime_type!r}",
-                key="runtimeType",
-            )
+        for error in find_problems(_SETTINGS, vars(self)):
+            raise error
         low, high = self.min_workers, self.max_workers
         if low is not None and high is not None and low > high:
             raise ConfigError(f"minWorkers {low} is more than maxWorkers {high}", key="minWorkers")
 
 
-def parse_models(text: str) -> dict[str, dict[str, ModelDefaults]]:
+_SETTINGS = settings_of(ModelDefaults)
+
+
+def _parse_models(text: str) -> dict[str, dict[str, ModelDefaults]]:
     """Read `{name: {version: {setting: value}}}`; raise ConfigError for anything else."""
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"models is not JSON ({error}); end each line but the last with a backslash",
             key="models",
@@ -77,14 +67,9 @@ def parse_models(text: str) -> dict[str, dict[str, ModelDefaults]]:
     return models
 
 
-def format_models(models: Mapping[str, Mapping[str, ModelDefaults]]) -> str:
+def _format_models(models: object) -> str:
     """Write the `models` JSON on one line, settings that are None left out."""
-    return json.dumps(
-        {
-            name: {version: _write_defaults(value) for version, value in versions.items()}
-            for name, versions in models.items()
-        }
-    )
+    return json.dumps(models, default=_dump)
 
 
 def _object(data: object, place: str) -> dict[str, object]:
@@ -100,28 +85,33 @@ def _read_defaults(data: object, place: str) -> ModelDefaults:
     for key, value in _object(data, place).items():
         if key in _SNAPSHOT_KEYS:
             continue
-        if key not in _FIELDS:
-            hint = near_match(key, _FIELDS)
-            fix = f"did you mean {hint}?" if hint else f"known are {', '.join(_FIELDS)}"
+        if key not in _SETTINGS:
+            hint = near_match(key, _SETTINGS)
+            fix = f"did you mean {hint}?" if hint else f"known are {', '.join(_SETTINGS)}"
             raise ConfigError(f"{place}.{key} is not a setting; {fix}", key=f"{place}.{key}")
-        # The server takes numbers in quotes as numbers.
-        number = isinstance(value, str) and value.isascii() and value.isdigit()
-        values[_FIELDS[key]] = int(str(value)) if number else value
+        values[_SETTINGS[key].name] = _SETTINGS[key].kind.load(value)
     try:
         return ModelDefaults(**values)  # type: ignore[arg-type] # __post_init__ looks at the types
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}", key=f"{place}.{error.key}") from error
 
 
-def _write_defaults(defaults: ModelDefaults) -> dict[str, int | str]:
-    pairs = ((key, getattr(defaults, name)) for name, key in _KEYS.items())
-    return {key: value for key, value in pairs if value is not None}
+def _dump(value: object) -> object:
+    """Turn what JSON does not know into what it does."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    pairs = ((key, each.kind.dump(getattr(value, each.name))) for key, each in _SETTINGS.items())
+    return {key: plain for key, plain in pairs if plain is not None}
 
 
-def _check_count(key: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{key} must be a whole number, not {value!r}", key=key)
-    if not 1 <= value < 2**31:
-        raise ConfigError(
-            f"{key} must be at least 1, not {value}: the server takes 0 and below as unset", key=key
-        )
+def _problem(models: object) -> str:
+    if isinstance(models, Mapping) and all(
+        isinstance(versions, Mapping)
+        and all(isinstance(value, ModelDefaults) for value in versions.values())
+        for versions in models.values()
+    ):
+        return ""
+    return "must map names to versions to ModelDefaults"
+
+
+MODELS = Kind(read=_parse_models, problem=_problem, write=_format_models)

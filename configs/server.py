@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from makemar.configs.model_defaults import ModelDefaults, format_models, parse_models
+from makemar.configs.model_defaults import MODELS, ModelDefaults
 from makemar.configs.properties import PropertyLine, format_properties, property_lines
+from makemar.configs.settings import find_problems, setting, settings_of
 from makemar.configs.spelling import near_match
-from makemar.configs.values import ADDRESS, HOST, LISTING, NUMBER, TEXT, Kind, choice, flag, whole
+from makemar.configs.values import ADDRESS, HOST, LISTING, NUMBER, TEXT, choice, flag, whole
 from makemar.errors import ConfigError
 
 __all__ = ["ServerConfig", "format_server_config", "parse_server_config"]
@@ -29,10 +29,6 @@ _ELSEWHERE = {
 }
 
 
-def _of(kind: Kind, *, secret: bool = False) -> Any:  # the annotation at each call says the type
-    return field(default=None, repr=not secret, metadata={"kind": kind})
-
-
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
     """Everything that TorchServe 0.12 reads from `config.properties`, under the file's own names.
@@ -43,103 +39,100 @@ class ServerConfig:
     """
 
     # Where it listens. Equal inference and management addresses merge both APIs on one port.
-    inference_address: str | None = _of(ADDRESS)
-    management_address: str | None = _of(ADDRESS)
-    metrics_address: str | None = _of(ADDRESS)
-    grpc_inference_address: str | None = _of(HOST)
-    grpc_management_address: str | None = _of(HOST)
-    grpc_inference_port: int | None = _of(whole(1, 65535))
-    grpc_management_port: int | None = _of(whole(1, 65535))
-    grpc_inference_max_connection_age_ms: int | None = _of(whole(1, 2**63 - 1))
-    grpc_management_max_connection_age_ms: int | None = _of(whole(1, 2**63 - 1))
-    grpc_inference_max_connection_age_grace_ms: int | None = _of(whole(0, 2**63 - 1))
-    grpc_management_max_connection_age_grace_ms: int | None = _of(whole(0, 2**63 - 1))
-    enable_grpc_ssl: bool | None = _of(flag())
+    inference_address: str | None = setting(ADDRESS)
+    management_address: str | None = setting(ADDRESS)
+    metrics_address: str | None = setting(ADDRESS)
+    grpc_inference_address: str | None = setting(HOST)
+    grpc_management_address: str | None = setting(HOST)
+    grpc_inference_port: int | None = setting(whole(1, 65535))
+    grpc_management_port: int | None = setting(whole(1, 65535))
+    grpc_inference_max_connection_age_ms: int | None = setting(whole(1, 2**63 - 1))
+    grpc_management_max_connection_age_ms: int | None = setting(whole(1, 2**63 - 1))
+    grpc_inference_max_connection_age_grace_ms: int | None = setting(whole(0, 2**63 - 1))
+    grpc_management_max_connection_age_grace_ms: int | None = setting(whole(0, 2**63 - 1))
+    enable_grpc_ssl: bool | None = setting(flag())
 
     # Which models it serves.
-    model_store: str | None = _of(TEXT)
-    workflow_store: str | None = _of(TEXT)
-    load_models: tuple[str, ...] | None = _of(LISTING)
-    models: Mapping[str, Mapping[str, ModelDefaults]] = field(default_factory=dict)
-    model_snapshot: str | None = _of(TEXT)
-    default_service_handler: str | None = _of(TEXT)
-    service_envelope: str | None = _of(TEXT)
-    install_py_dep_per_model: bool | None = _of(flag())
+    model_store: str | None = setting(TEXT)
+    workflow_store: str | None = setting(TEXT)
+    load_models: tuple[str, ...] | None = setting(LISTING)
+    models: Mapping[str, Mapping[str, ModelDefaults]] = setting(MODELS, default_factory=dict)
+    model_snapshot: str | None = setting(TEXT)
+    default_service_handler: str | None = setting(TEXT)
+    service_envelope: str | None = setting(TEXT)
+    install_py_dep_per_model: bool | None = setting(flag())
 
     # Workers, queues and limits.
-    default_workers_per_model: int | None = _of(whole())
-    default_response_timeout: int | None = _of(whole(1))
-    default_startup_timeout: int | None = _of(whole(1))
-    unregister_model_timeout: int | None = _of(whole(1))
-    job_queue_size: int | None = _of(whole(1))  # 0 turns every registration into a 403
-    max_request_size: int | None = _of(whole(1))
-    max_response_size: int | None = _of(whole(1))
-    decode_input_request: bool | None = _of(flag(lower_case=True))  # Python compares with "true"
-    limit_max_image_pixels: bool | None = _of(flag())
-    number_of_netty_threads: int | None = _of(whole())
-    netty_client_threads: int | None = _of(whole())
-    number_of_gpu: int | None = _of(whole())
+    default_workers_per_model: int | None = setting(whole())
+    default_response_timeout: int | None = setting(whole(1))
+    default_startup_timeout: int | None = setting(whole(1))
+    unregister_model_timeout: int | None = setting(whole(1))
+    job_queue_size: int | None = setting(whole(1))  # 0 turns every registration into a 403
+    max_request_size: int | None = setting(whole(1))
+    max_response_size: int | None = setting(whole(1))
+    decode_input_request: bool | None = setting(
+        flag(lower_case=True)
+    )  # Python compares with "true"
+    limit_max_image_pixels: bool | None = setting(flag())
+    number_of_netty_threads: int | None = setting(whole())
+    netty_client_threads: int | None = setting(whole())
+    number_of_gpu: int | None = setting(whole())
 
     # Who may do what.
-    enable_model_api: bool | None = _of(flag())
-    disable_token_authorization: bool | None = _of(flag())
-    token_expiration_min: float | None = _of(NUMBER)
-    allowed_urls: tuple[str, ...] | None = _of(LISTING)
-    use_env_allowed_urls: bool | None = _of(flag())
-    blacklist_env_vars: str | None = _of(TEXT)
-    enable_envvars_config: bool | None = _of(flag())
-    keystore: str | None = _of(TEXT)
-    keystore_pass: str | None = _of(TEXT, secret=True)
-    keystore_type: str | None = _of(TEXT)
-    private_key_file: str | None = _of(TEXT)
-    certificate_file: str | None = _of(TEXT)
-    cors_allowed_origin: str | None = _of(TEXT)
-    cors_allowed_methods: str | None = _of(TEXT)
-    cors_allowed_headers: str | None = _of(TEXT)
+    enable_model_api: bool | None = setting(flag())
+    disable_token_authorization: bool | None = setting(flag())
+    token_expiration_min: float | None = setting(NUMBER)
+    allowed_urls: tuple[str, ...] | None = setting(LISTING)
+    use_env_allowed_urls: bool | None = setting(flag())
+    blacklist_env_vars: str | None = setting(TEXT)
+    enable_envvars_config: bool | None = setting(flag())
+    keystore: str | None = setting(TEXT)
+    keystore_pass: str | None = setting(TEXT, secret=True)
+    keystore_type: str | None = setting(TEXT)
+    private_key_file: str | None = setting(TEXT)
+    certificate_file: str | None = setting(TEXT)
+    cors_allowed_origin: str | None = setting(TEXT)
+    cors_allowed_methods: str | None = setting(TEXT)
+    cors_allowed_headers: str | None = setting(TEXT)
 
     # What it tells.
-    enable_metrics_api: bool | None = _of(flag())
-    metrics_mode: str | None = _of(choice("log", "prometheus", "legacy"))
-    metrics_config: str | None = _of(TEXT)
-    model_metrics_auto_detect: bool | None = _of(flag())
-    disable_system_metrics: bool | None = _of(flag())
-    metric_time_interval: int | None = _of(whole(1))
-    system_metrics_cmd: str | None = _of(TEXT)
-    async_logging: bool | None = _of(flag())
+    enable_metrics_api: bool | None = setting(flag())
+    metrics_mode: str | None = setting(choice("log", "prometheus", "legacy"))
+    metrics_config: str | None = setting(TEXT)
+    model_metrics_auto_detect: bool | None = setting(flag())
+    disable_system_metrics: bool | None = setting(flag())
+    metric_time_interval: int | None = setting(whole(1))
+    system_metrics_cmd: str | None = setting(TEXT)
+    async_logging: bool | None = setting(flag())
 
     # Protocols.
-    ts_open_inference_protocol: bool | None = _of(flag())
-    ts_header_key_sequence_id: str | None = _of(TEXT)
-    ts_header_key_sequence_start: str | None = _of(TEXT)
-    ts_header_key_sequence_end: str | None = _of(TEXT)
+    ts_open_inference_protocol: bool | None = setting(flag())
+    ts_header_key_sequence_id: str | None = setting(TEXT)
+    ts_header_key_sequence_start: str | None = setting(TEXT)
+    ts_header_key_sequence_end: str | None = setting(TEXT)
 
     # The processes.
-    debug: bool | None = _of(flag())
-    prefer_direct_buffer: bool | None = _of(flag())
-    ipex_enable: bool | None = _of(flag())
-    ipex_gpu_enable: bool | None = _of(flag())
-    cpu_launcher_enable: bool | None = _of(flag())
-    cpu_launcher_args: str | None = _of(TEXT)
-    initial_worker_port: int | None = _of(whole(1, 65535))
-    initial_distribution_port: int | None = _of(whole(1, 65535))
-    model_server_home: str | None = _of(TEXT)
-    cpp_log_config: str | None = _of(TEXT)
-    use_native_io: bool | None = _of(flag())
-    io_ratio: int | None = _of(whole(1, 100))
-    vmargs: str | None = _of(TEXT)  # the launcher reads these two, Java never does
-    plugins_path: str | None = _of(TEXT)
+    debug: bool | None = setting(flag())
+    prefer_direct_buffer: bool | None = setting(flag())
+    ipex_enable: bool | None = setting(flag())
+    ipex_gpu_enable: bool | None = setting(flag())
+    cpu_launcher_enable: bool | None = setting(flag())
+    cpu_launcher_args: str | None = setting(TEXT)
+    initial_worker_port: int | None = setting(whole(1, 65535))
+    initial_distribution_port: int | None = setting(whole(1, 65535))
+    model_server_home: str | None = setting(TEXT)
+    cpp_log_config: str | None = setting(TEXT)
+    use_native_io: bool | None = setting(flag())
+    io_ratio: int | None = setting(whole(1, 100))
+    vmargs: str | None = setting(TEXT)  # the launcher reads these two, Java never does
+    plugins_path: str | None = setting(TEXT)
 
     def __post_init__(self) -> None:
-        for key, kind in _KINDS.items():
-            value = getattr(self, key)
-            problem = kind.problem(value) if value is not None else ""
-            if problem:
-                raise ConfigError(f"{key} {problem}, not {_shown(key, value)}", key=key)
+        for error in find_problems(_SETTINGS, vars(self)):
+            raise error
 
 
-_KINDS: dict[str, Kind] = {
-    item.name: item.metadata["kind"] for item in fields(ServerConfig) if "kind" in item.metadata
-}
+_SETTINGS = settings_of(ServerConfig)
 
 
 def parse_server_config(
@@ -164,15 +157,13 @@ def parse_server_config(
 
 
 def format_server_config(config: ServerConfig) -> str:
-    """Write a `config.properties`, settings that are None left out."""
-    written: dict[str, str] = {}
-    for item in fields(config):
-        value = getattr(config, item.name)
-        if item.name == "models":
-            if value:
-                written["models"] = format_models(value)
-        elif value is not None:
-            written[item.name] = _KINDS[item.name].write(value)
+    """Write a `config.properties`, settings that are at their default left out."""
+    unset = ServerConfig()
+    written = {
+        key: each.kind.write(value)
+        for key, each in _SETTINGS.items()
+        if (value := getattr(config, each.name)) != getattr(unset, each.name)
+    }
     return format_properties(written)
 
 
@@ -180,19 +171,18 @@ def _read(entry: PropertyLine, environ: Mapping[str, str] | None) -> object:
     key, text = entry.key, entry.value
     if environ is not None:
         text = _REFERENCE.sub(lambda found: _look_up(key, found[1], environ), text)
-    if key == "models":
-        return parse_models(text)
-    if key not in _KINDS:
+    if key not in _SETTINGS:
         raise ConfigError(f"unknown key {key!r}, which the server ignores; {_hint(key)}", key=key)
+    kind = _SETTINGS[key].kind
     try:
-        value = _KINDS[key].read(text)
-        problem = _KINDS[key].problem(value)
+        value = kind.read(text)
+        problem = kind.problem(value)
+    except ConfigError:
+        raise
     except ValueError as error:
         problem = str(error)
     if problem:
-        raise ConfigError(
-            f"{key} {problem}, not {_shown(key, text)}{_reason(text, environ)}", key=key
-        )
+        raise _SETTINGS[key].refuse(problem, text, _reason(text, environ))
     return value
 
 
@@ -205,7 +195,7 @@ def _look_up(key: str, name: str, environ: Mapping[str, str]) -> str:
 def _hint(key: str) -> str:
     if key in _ELSEWHERE:
         return _ELSEWHERE[key]
-    hint = near_match(key, [*_KINDS, "models"])
+    hint = near_match(key, _SETTINGS)
     return f"did you mean {hint}?" if hint else "remove it"
 
 
@@ -217,7 +207,3 @@ def _reason(text: str, environ: Mapping[str, str] | None) -> str:
     if "#" in text or "!" in text:
         return "; a comment needs a line of its own"
     return ""
-
-
-def _shown(key: str, value: object) -> str:
-    return "what it is" if key == "keystore_pass" else repr(value)

@@ -8,14 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from makemar.errors import (
-    AuthorizationError,
-    MakeMarError,
-    ModelConflictError,
-    ResponseError,
-    ServingError,
-    UnreachableError,
-)
+from makemar.errors import MakeMarError, ResponseError, ServingError
 from makemar.serving.descriptions import (
     ModelDescription,
     ModelEntry,
@@ -26,7 +19,7 @@ from makemar.serving.log_file import LogReader
 from makemar.serving.model_paths import model_path, model_title
 from makemar.serving.model_settings import check_settings
 from makemar.serving.readiness import WorkerWatch, await_workers
-from makemar.serving.registration import Registration
+from makemar.serving.registration import Registration, stays_registered
 from makemar.serving.reply import Reply
 from makemar.serving.responses import error_for
 from makemar.serving.tokens import token_source
@@ -106,6 +99,7 @@ class ManagementClient:
         None leaves a setting to the archive and the server. `wait` is in seconds; None returns
         without waiting. Raises ModelConflictError if that name and version is registered already
         and WorkersFailedError if a worker does not come up; then nothing new stays registered.
+        After an UnreachableError the server may still be at it: look at `models`.
 
         TorchServe 0.12: a pair of minWorkers and maxWorkers in the archive's model-config.yaml
         beats `initial_workers`; its timeouts beat these.
@@ -123,7 +117,7 @@ class ManagementClient:
         texts = {"url": url, "model_name": model_name, "handler": handler, "runtime": runtime}
         # A synchronous call would block a thread that serves other clients meanwhile.
         query = _query(**texts, **numbers, synchronous="false")
-        registration = Registration(self, model_name)
+        registration = Registration(self, url, model_name)
         watch = WorkerWatch.from_now(self._worker_log)
         try:
             self._call(
@@ -133,13 +127,11 @@ class ManagementClient:
                 about=f"registering {url!r}",
                 timeout=self._patience(wait),
             )
-        except (AuthorizationError, ModelConflictError):
+        except ResponseError as error:
+            if stays_registered(error):
+                registration.undo()
             raise
-        except (ResponseError, UnreachableError):
-            # TorchServe 0.12 keeps a model registered whose requirements failed to install.
-            registration.undo()
-            raise
-        name, version = registration.added(url)
+        name, version = registration.added()
         return self._settle(name, version, wait=wait, watch=watch)
 
     def models(self) -> tuple[ModelEntry, ...]:

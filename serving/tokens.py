@@ -74,8 +74,8 @@ class TokenSource(Protocol):
     def current(self) -> str | None:
         """Return the key to send, or None to send none."""
 
-    def renewed(self) -> str | None:
-        """Return another key to try once after a refusal, or None if there is none."""
+    def renewed(self, refused: str | None) -> str | None:
+        """Return another key to try once after `refused` was, or None if there is none."""
 
     def advice(self) -> str:
         """Say what to do about a refusal."""
@@ -94,7 +94,7 @@ class StaticToken:
         """Return the key."""
         return self._token
 
-    def renewed(self) -> str | None:
+    def renewed(self, refused: str | None) -> str | None:  # noqa: ARG002 - the protocol's
         """Return None: there is no other key."""
         return None
 
@@ -110,41 +110,52 @@ class FileToken:
 
     The file is read at the first call, and again after a refusal: a restart or a renewal of the
     server writes new keys. While there is no file no key is sent: the server's answer, or its
-    silence, tells more than the missing file.
+    silence, tells more than the missing file. Safe to share among threads: what one of them reads
+    is the others' too.
     """
 
     def __init__(self, path: Path, api: Api) -> None:
         self._path = path
         self._api: Api = api
-        self._keys: KeyFile | None = None
+        self._keys: KeyFile | None = None  # another thread may set it between two looks
 
     def __repr__(self) -> str:
         return f"FileToken({str(self._path)!r}, {self._api!r})"
 
     def current(self) -> str | None:
         """Return the key, as the file had it when it was last read."""
-        if self._keys is None and self._path.exists():
-            self._keys = KeyFile.read(self._path)
-        return self._keys.key(self._api) if self._keys else None
+        return self._key_of(self._keys or self._read())
 
-    def renewed(self) -> str | None:
-        """Read the file again and return its key if it is another one."""
-        before = self.current()
-        self._keys = None
-        key = self.current()
-        return key if key != before else None
+    def renewed(self, refused: str | None) -> str | None:
+        """Return a key that is not the refused one: a thread may have read it, or the file has it.
+
+        None if neither has.
+        """
+        key = self._key_of(self._keys)
+        if key is None or key == refused:
+            key = self._key_of(self._read())
+        return key if key != refused else None
 
     def advice(self) -> str:
         """Tell whether the key is missing, too old or of another server."""
-        if self._keys is None:
+        keys = self._keys
+        if keys is None:
             return f"there is no {self._path}; give the key_file.json in its work directory"
-        expires = self._keys.expires(self._api)
+        expires = keys.expires(self._api)
         if expires is not None and expires < datetime.now(timezone.utc):
             return (
                 f"the key in {self._path} expired at {expires:%Y-%m-%d %H:%M} UTC; restart the "
                 "server, or renew it at /token"
             )
         return f"{self._path} does not belong to this server; give the one in its work directory"
+
+    def _read(self) -> KeyFile | None:
+        keys = KeyFile.read(self._path) if self._path.exists() else None
+        self._keys = keys
+        return keys
+
+    def _key_of(self, keys: KeyFile | None) -> str | None:
+        return None if keys is None else keys.key(self._api)
 
 
 def token_source(api: Api, *, key_file: Path | None, token: str | None) -> TokenSource:

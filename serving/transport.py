@@ -69,9 +69,10 @@ class Transport:
         """
         url = "/".join((self.url, *path)) + (f"?{urlencode(query)}" if query else "")
         patience = timeout or self.timeout
-        reply = self._exchange(method, url, body, headers, self._tokens.current(), patience)
+        token = self._tokens.current()
+        reply = self._exchange(method, url, body, headers, token, patience)
         if _refused(reply):
-            token = self._tokens.renewed()
+            token = self._tokens.renewed(token)
             if token is not None:
                 reply = self._exchange(method, url, body, headers, token, patience)
         return reply

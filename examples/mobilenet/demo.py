@@ -3,6 +3,7 @@
 Run by scripts/demo. Exits 1 if a picture gets the wrong class or no batch was larger than one.
 """
 
+import os
 import re
 import sys
 import time
@@ -71,8 +72,9 @@ def main() -> int:
         sizes, pid = batch_sizes(server.model_log()), server.pid
     print(f"batches   the handler saw {', '.join(map(str, sizes))} requests at a time")
     print("stopped   " + ("but its process is still there" if psutil.pid_exists(pid) else "clean"))
-    print("next      make-mar serve examples/mobilenet/build/mobilenet.mar")
-    print("          make-mar predict mobilenet YOUR_PICTURE.jpg      (in another terminal)")
+    make_mar = os.path.relpath(Path(sys.executable).with_name("make-mar"))
+    print(f"next      {make_mar} serve {os.path.relpath(archive)}")
+    print(f"          {make_mar} predict {MODEL} YOUR_PICTURE.jpg      (in another terminal)")
     return 0 if right and max(sizes, default=0) > 1 and not psutil.pid_exists(pid) else 1
 
 

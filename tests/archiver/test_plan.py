@@ -305,17 +305,26 @@ def test_built_in_handlers_have_their_model_file_checked(project):
     [
         ("", "config-empty", None),
         ("# only a comment\n", "config-empty", None),
-        ("- a\n", "config-mapping", None),
-        ("words\n", "config-mapping", None),
+        ("- a\n", "config-mapping", 1),
+        ("words\n", "config-mapping", 1),
         ("1: 2\n", "config-key", None),
         ("a: 1\nb: [\n", "config-syntax", 3),
         ("a: !!python/object:os.system {}\n", "config-syntax", 1),
         (b"\xff\xff", "config-syntax", None),
+        ("a: " + "[" * 10_000, "config-syntax", None),
+        ("a: 1\n".encode("utf-16"), "config-syntax", None),
+        ("a: !!bool x\n", "config-syntax", None),
+        ("x: 1\nparallelType: tp\n", "config-clash", 2),
     ],
 )
 def test_a_config_that_breaks_the_server_is_an_error(project, text, code, line):
     (finding,) = plan_archive(project({"c.yaml": text}, config_file=Path("c.yaml"))).errors
     assert (finding.code, finding.line) == (code, line)
+
+
+def test_every_fault_of_a_config_is_told_at_once(project):
+    spec = project({"c.yaml": "batch_size: 8\nuseVenv: 1\n"}, config_file=Path("c.yaml"))
+    assert codes(spec) == ["config-ignored", "config-ignored"]
 
 
 def test_a_config_key_that_the_server_ignores_is_a_warning(project):

@@ -102,8 +102,11 @@ def test_what_a_server_leaves_in_a_directory_is_no_member(plan, store):
         ),
         "a: &a [*a]\n",
         "[" * 10_000,
+        "1: 2\n",
+        "a: !!bool x\n",
+        "a: !!int ''\n",
     ],
-    ids=["empty", "list", "broken", "code", "laughs", "circle", "deep"],
+    ids=["empty", "list", "broken", "code", "laughs", "circle", "deep", "number", "bool", "int"],
 )
 def test_a_config_that_is_no_plain_mapping_is_none(tmp_path, text):
     manifest = json.loads(MANIFEST)

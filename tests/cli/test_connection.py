@@ -3,7 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from makemar.cli.connection import read_state
+from makemar.serving import ServerAddresses, ServerState
 
 
 def test_without_a_server_every_verb_says_so_in_one_line(make_mar, tmp_path: Path) -> None:
@@ -12,20 +15,25 @@ def test_without_a_server_every_verb_says_so_in_one_line(make_mar, tmp_path: Pat
         make_mar(*verb, cwd=tmp_path).assert_failed("no server", ".makemar", "make-mar serve")
 
 
-def write_state(work_dir: Path, **changes: object) -> None:
+def write_state(work_dir: Path) -> Path:
+    """Write the state of a server that ended long ago, as a server writes it; return the file."""
     work_dir.mkdir()
-    addresses = dict.fromkeys(
-        ("inference", "management", "metrics", "grpc_inference", "grpc_management"), "http://x:1"
-    )
-    state: dict[str, object] = {
-        "work_dir": str(work_dir),
-        "pid": 2**22 + 1,  # more than Linux gives out
-        "started": 1.0,
-        "addresses": addresses,
-        "key_file": str(work_dir / "key_file.json"),
-        "tmp_dir": str(work_dir / "tmp"),
-    }
-    (work_dir / "server.json").write_text(json.dumps(state | changes))
+    ServerState(
+        work_dir=work_dir,
+        pid=2**22 + 1,  # more than Linux gives out
+        started=1.0,
+        addresses=ServerAddresses(
+            inference="http://127.0.0.1:1",
+            management="http://127.0.0.1:2",
+            metrics="http://127.0.0.1:3",
+            grpc_inference="127.0.0.1:4",
+            grpc_management="127.0.0.1:5",
+        ),
+        key_file=work_dir / "key_file.json",
+        tmp_dir=work_dir / "tmp",
+        model_store=work_dir / "model_store",
+    ).write()
+    return work_dir / "server.json"
 
 
 def test_a_server_that_has_ended_is_not_asked(make_mar, tmp_path: Path) -> None:
@@ -36,9 +44,23 @@ def test_a_server_that_has_ended_is_not_asked(make_mar, tmp_path: Path) -> None:
     done.assert_failed("has ended", "make-mar serve")
 
 
-def test_a_damaged_state_is_one_line(make_mar, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"addresses": None},
+        {"addresses": {"inference": "http://127.0.0.1:1"}},
+        {"pid": "many"},
+        {"started": None},
+        {"tmp_dir": 5},
+    ],
+    ids=str,
+)
+def test_a_damaged_state_is_one_line(make_mar, tmp_path: Path, damage: dict[str, object]) -> None:
     work_dir = tmp_path / "work"
-    write_state(work_dir, addresses=None)
+    path = write_state(work_dir)
+    whole = json.loads(path.read_text())
+    assert ServerState.read(work_dir).pid == whole["pid"]  # nothing else is wrong with it
+    path.write_text(json.dumps(whole | damage))
     make_mar("models", "list", "--work-dir", work_dir).assert_failed("server.json", "damaged")
 
 

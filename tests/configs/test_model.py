@@ -7,8 +7,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from makemar.configs import ModelConfig, format_model_config, parse_model_config
-from makemar.errors import ConfigError
+from makemar.configs import (
+    FatalConfigError,
+    ModelConfig,
+    check_model_config,
+    format_model_config,
+    parse_model_config,
+)
+from makemar.errors import ConfigError, Severity
 
 COUNT = st.integers(1, 2**31 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -89,6 +95,7 @@ def test_the_file_has_the_server_s_spelling() -> None:
         ("a: 1\n---\nb: 2\n", 2, "not YAML"),
         ("1: 2\n", None, "the key 1 is not text"),
         ("batchSize: 8\nbatchSize: 4\n", 2, "twice"),
+        ("x: 1\nx: 2\n", 2, "twice"),
         ("x: 1\nbatch_size: 8\n", 2, "spelt batchSize"),
         ("batchSise: 8\n", 1, "did you mean batchSize"),
         ("batchSize: '8'\n", 1, "whole number without quotes"),
@@ -106,6 +113,7 @@ def test_the_file_has_the_server_s_spelling() -> None:
         ("parallelType: tp\n", 1, "torchrun"),
         ("torchrun: {nproc_per_node: 2}\n", 1, "nproc-per-node"),
         ("torchrun: {nproc-per-node: two}\n", 1, "whole number"),
+        ("torchrun: [1]\n", 1, "mapping of settings"),
         ("sequenceBatching: true\n", 1, "sequenceMaxIdleMSec"),
         ("asyncCommunication: true\nbatchSize: 4\n", 1, "batchSize 1"),
         ("handler: 5\n", 1, "mapping"),
@@ -125,3 +133,82 @@ def test_what_the_server_would_ignore_is_an_error(text: str, line: int | None, w
 def test_a_bomb_of_aliases_or_depth_is_one_clear_error() -> None:
     with pytest.raises(ConfigError, match="not YAML"):
         parse_model_config("a: " + "[" * 5000)
+
+
+FATAL = [
+    ("", "config-empty"),
+    ("~", "config-empty"),
+    ("- a\n", "config-mapping"),
+    ("a: [", "config-syntax"),
+    ("a: " + "[" * 10_000, "config-syntax"),
+    ("a: " + "{b: " * 10_000, "config-syntax"),
+    # Scalars over which PyYAML itself stumbles, each with an exception of another kind.
+    ("a: !!bool maybe\n", "config-syntax"),
+    ("a: !!int ''\n", "config-syntax"),
+    ("a: !!float x\n", "config-syntax"),
+    ("a: !!timestamp x\n", "config-syntax"),
+    ("a: 2001-99-99\n", "config-syntax"),
+    ("a: !!binary ä\n", "config-syntax"),
+    ("a: " + "9" * 5000, "config-syntax"),
+    ("a: \0\n", "config-syntax"),
+    ("? [a]\n: b\n", "config-syntax"),
+    ("a: *b\n", "config-syntax"),
+    ("1: 2\n1: 3\n", "config-key"),
+    ("a: 1\n".encode("utf-16"), "config-syntax"),
+    ("a: 1\n".encode("utf-16-be"), "config-syntax"),
+    ("a: ä\n".encode("latin-1"), "config-syntax"),
+    ("parallelType: tp\n", "config-clash"),
+    ("parallelType: PP\n", "config-clash"),
+    ("sequenceBatching: true\n", "config-clash"),
+    ("asyncCommunication: true\nbatchSize: 4\n", "config-clash"),
+]
+
+
+@pytest.mark.parametrize(("text", "code"), FATAL, ids=[repr(text)[:30] for text, _ in FATAL])
+def test_what_breaks_the_server_is_told_from_what_it_ignores(text: str | bytes, code: str) -> None:
+    with pytest.raises(FatalConfigError) as caught:
+        parse_model_config(text, path=Path("c.yaml"))
+    assert caught.value.code == code
+    assert caught.value.path == Path("c.yaml")
+    assert "\n" not in str(caught.value)
+    (finding,) = check_model_config(text)
+    assert (finding.code, finding.severity) == (code, Severity.ERROR)
+
+
+def test_everything_is_told_at_once_and_a_fatal_fault_hides_behind_no_other() -> None:
+    findings = check_model_config(
+        "batchSize: '8'\nminWorkers: 1\nmax_batch_delay: 3\nuseVenv:\nparallelType: tp\n"
+        "x: 1\nx: 2\n"
+    )
+    assert [(f.code, f.line) for f in findings] == [
+        ("config-ignored", 7),
+        ("config-ignored", 4),
+        ("config-ignored", 1),
+        ("config-ignored", 3),
+        ("config-ignored", 2),
+        ("config-clash", 5),
+    ]
+    assert all(str(finding) for finding in findings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # The server ignores the wrong half, so that the rest clashes with nothing.
+        "asyncCommunication: true\nbatchSize: '4'\n",
+        "parallelType: ring\n",
+    ],
+)
+def test_what_is_ignored_clashes_with_nothing(text: str) -> None:
+    assert [finding.code for finding in check_model_config(text)] == ["config-ignored"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key() -> None:
+    assert parse_model_config(b"\xef\xbb\xbfbatchSize: 2\n") == ModelConfig(batch_size=2)
+    assert check_model_config("handler: {}\nhandlers: {}\n") == ()
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40))
+def test_no_text_gives_anything_but_our_own_errors(text: str | bytes) -> None:
+    for finding in check_model_config(text):
+        assert "\n" not in finding.message

@@ -138,7 +138,10 @@ def test_what_is_not_set_is_not_written() -> None:
         ('models={"a": {"batchSize": 8}}', "name, version, settings"),
         ('models={"a": {"1.0": {"batch_size": 8}}}', "did you mean batchSize"),
         ('models={"a": {"1.0": {"batchSize": true}}}', "whole number"),
-        ('models={"a": {"1.0": {"batchSize": 0}}}', "at least 1"),
+        ('models={"a": {"1.0": {"batchSize": 0}}}', "0 and below as unset"),
+        ('models={"a": {"1.0": {"batchSize": "' + "9" * 5000 + '"}}}', "whole number"),
+        ("models=" + '{"a":' * 100_000, "not JSON"),
+        ("job_queue_size=" + "9" * 5000, "whole number"),
         ('models={"a": {"1.0": {"runtimeType": "ruby"}}}', "runtimeType"),
         ('models={"a": {"1.0": {"minWorkers": 2, "maxWorkers": 1}}}', "more than maxWorkers"),
     ],
@@ -187,6 +190,9 @@ def test_a_reference_that_cannot_be_filled_in_is_an_error() -> None:
         {"load_models": ("",)},
         {"model_store": Path("/x")},
         {"token_expiration_min": float("inf")},
+        {"models": {"m": ModelDefaults()}},
+        {"models": {"m": {"1.0": {"batchSize": 1}}}},
+        {"models": []},
     ],
 )
 def test_a_value_that_could_not_be_written_cannot_be_made(values: dict[str, object]) -> None:

@@ -90,6 +90,8 @@ def zip_up(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         if config:
             model["configFile"] = "config.yaml"
             files["config.yaml"] = config
+        if "requirements" in files:
+            model["requirementsFile"] = "requirements"
         with zipfile.ZipFile(path, "w") as archive:
             manifest = {"runtime": "python", "model": model}
             archive.writestr("MAR-INF/MANIFEST.json", json.dumps(manifest))

@@ -1,12 +1,16 @@
 """The management API of a real server."""
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from makemar.configs import load_profile
 from makemar.errors import (
     AuthorizationError,
     ModelConflictError,
@@ -15,7 +19,7 @@ from makemar.errors import (
     ServingError,
     WorkersFailedError,
 )
-from makemar.serving import InferenceClient, ManagementClient, TorchServe
+from makemar.serving import InferenceClient, ManagementClient, Reply, TorchServe
 
 pytestmark = pytest.mark.server
 
@@ -306,6 +310,74 @@ def test_two_clients_that_register_at_once_get_each_their_own(
     for thread in threads:
         thread.join()
     assert got == {archive: archive for archive in archives}
+
+
+class Crowded(ManagementClient):
+    """A client whom others come before: they act just before its registration is sent."""
+
+    def __init__(self, server: TorchServe, others: Callable[[], object]) -> None:
+        super().__init__(server.addresses.management, key_file=server.key_file)
+        self._others = others
+
+    def _call(self, method: str, *path: str, **details: Any) -> Reply:
+        if method == "POST":
+            self._others()
+        return super()._call(method, *path, **details)
+
+
+@pytest.mark.parametrize("name", [None, "typo"])
+def test_a_registration_that_is_refused_touches_no_other_clients_model(
+    client: ManagementClient, server: TorchServe, pack: Pack, shelve: Shelve, name: str | None
+):
+    neighbour = shelve(pack("neighbour"))
+    with (
+        Crowded(server, lambda: client.register(neighbour)) as crowded,
+        pytest.raises(ModelNotFoundError),
+    ):
+        crowded.register("mistyped.mar", model_name=name)
+    assert client.describe("neighbour")[0].ready_workers == 1
+
+
+def test_a_handler_that_fails_takes_no_other_clients_model_with_it(
+    client: ManagementClient, server: TorchServe, pack: Pack, zip_up: Pack, shelve: Shelve
+):
+    # It sorts before the broken one, and it is new as well.
+    neighbour, broken = shelve(pack("aaa")), shelve(zip_up("bad", "raise ValueError('me')\n"))
+    with (
+        Crowded(server, lambda: client.register(neighbour)) as crowded,
+        pytest.raises(WorkersFailedError, match="model 'bad'"),
+    ):
+        crowded.register(broken)
+    assert client.describe("aaa")[0].ready_workers == 1
+    assert "bad" not in names(client)
+
+
+def test_one_archive_that_two_register_is_told_apart_by_name_or_not_touched(
+    client: ManagementClient, server: TorchServe, pack: Pack, shelve: Shelve
+):
+    archive = shelve(pack("shared"))
+    with Crowded(server, lambda: client.register(archive, model_name="theirs")) as crowded:
+        assert crowded.register(archive, model_name="ours").name == "ours"
+    client.unregister("theirs")
+    with (
+        Crowded(server, lambda: client.register(archive, model_name="theirs")) as crowded,
+        pytest.raises(ServingError, match=r"'shared' 1\.0 and 'theirs' 1\.0 are both new"),
+    ):
+        crowded.register(archive)
+    assert {"shared", "theirs"} <= set(names(client))
+
+
+def test_a_model_whose_requirements_cannot_be_installed_does_not_stay(zip_up: Pack):
+    source = "def handle(data, context):\n    return ['x'] * len(data or ())\n"
+    broken = zip_up("needy", source, requirements="./absent-1.0-py3-none-any.whl\n")
+    config = replace(load_profile("development"), install_py_dep_per_model=True)
+    with TorchServe(config=config, free_ports=True, stop_timeout=0) as fresh:
+        shutil.copy(broken, fresh.work_dir / "model_store" / "needy.mar")
+        for _ in range(2):  # the second try is no conflict
+            with pytest.raises(ResponseError, match="pip package installation failed") as caught:
+                fresh.management.register("needy.mar")
+            assert caught.value.status == 400
+        assert fresh.management.models() == ()
 
 
 @pytest.fixture(autouse=True)

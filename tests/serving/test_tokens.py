@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -68,17 +69,40 @@ def test_a_new_key_in_the_file_is_taken_once(tmp_path: Path):
     path = write_keys(tmp_path / "key_file.json")
     source = FileToken(path, "management")
     assert source.current() == "manage12"
-    assert source.renewed() is None
+    assert source.renewed("manage12") is None
     write_keys(path, management="manage34")
     assert source.current() == "manage12"
-    assert source.renewed() == "manage34"
+    assert source.renewed("manage12") == "manage34"
     assert source.current() == "manage34"
+
+
+def test_every_thread_that_was_refused_with_the_old_key_gets_the_new_one(tmp_path: Path):
+    path = write_keys(tmp_path / "key_file.json")
+    source = FileToken(path, "management")
+    refused = [source.current(), source.current()]
+    write_keys(path, management="manage34")
+    assert [source.renewed(key) for key in refused] == ["manage34", "manage34"]
+    assert source.renewed("manage34") is None
+    path.unlink()
+    assert source.renewed("manage34") is None
+    assert source.renewed("manage12") is None
+
+
+def test_a_key_is_never_lost_while_other_threads_renew_it(tmp_path: Path):
+    source = FileToken(write_keys(tmp_path / "key_file.json"), "management")
+    with ThreadPoolExecutor(8) as pool:
+        renewals = [pool.submit(source.renewed, "manage12") for _ in range(400)]
+        looks = [pool.submit(source.current) for _ in range(400)]
+        advice = [pool.submit(source.advice) for _ in range(400)]
+    assert {item.result() for item in renewals} == {None}
+    assert {item.result() for item in looks} == {"manage12"}
+    assert all(item.result() for item in advice)
 
 
 def test_while_there_is_no_file_no_key_is_sent(tmp_path: Path):
     source = FileToken(tmp_path / "key_file.json", "management")
     assert source.current() is None
-    assert source.renewed() is None
+    assert source.renewed(None) is None
     assert "there is no" in source.advice()
     write_keys(tmp_path / "key_file.json")
     assert source.current() == "manage12"

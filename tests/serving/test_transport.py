@@ -1,4 +1,6 @@
 import contextlib
+import http.server
+import json
 import socket
 import threading
 import time
@@ -39,6 +41,45 @@ def listening(answer: bytes | None, *, hold: bool = False) -> Iterator[tuple[str
             thread.join()
             for connection in held:
                 connection.close()
+
+
+@contextlib.contextmanager
+def guarded(key_file: Path, key: str) -> Iterator[str]:
+    """Refuse every key but one, as TorchServe does; the first two refusals go out together."""
+    together = threading.Barrier(2, timeout=20)
+    refusal = json.dumps({"code": 400, "type": "InvalidKeyException", "message": "failed"}).encode()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            good = self.headers["Authorization"] == f"Bearer {key}"
+            if not good and not together.broken:
+                if together.wait() == 0:
+                    write_keys(key_file, key)
+                    together.abort()
+                else:
+                    with contextlib.suppress(threading.BrokenBarrierError):
+                        together.wait()
+            body = b"hello" if good else refusal
+            self.send_response(200 if good else 400)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def write_keys(path: Path, key: str) -> None:
+    path.write_text(json.dumps({api: {"key": key} for api in ("management", "inference", "API")}))
 
 
 def free_url() -> str:
@@ -123,6 +164,14 @@ def test_neither_proxy_nor_netrc_come_between_a_client_and_this_machine(
         assert client.predict("m", b"").text == "hello"
     assert b"Authorization: Bearer right-key\r\n" in heard[0]
     assert b"Basic" not in heard[0]
+
+
+def test_two_requests_that_are_refused_at_once_both_get_through_with_the_new_key(tmp_path: Path):
+    key_file = tmp_path / "key_file.json"
+    write_keys(key_file, "old")
+    with guarded(key_file, "new") as url, InferenceClient(url, key_file=key_file) as client:
+        replies = client.predict_many("m", [b"", b""])
+    assert [reply.text for reply in replies] == ["hello", "hello"]
 
 
 def test_without_a_key_none_is_sent():
