@@ -10,16 +10,16 @@ from makemar.errors import ArchiveError
 
 __all__ = ["find_build_time"]
 
-# A zip cannot say an earlier or a later time than these.
+# A zip cannot say an earlier time than this, gzip no later one than 32 bits hold.
 _EARLIEST = datetime(1980, 1, 1, tzinfo=timezone.utc)
-_LATEST = datetime(2107, 12, 31, 23, 59, 58, tzinfo=timezone.utc)
+_LAST_SECOND = 2**32 - 1
 
 
 def find_build_time(environment: Mapping[str, str] | None = None) -> datetime:
     """Return `SOURCE_DATE_EPOCH` (seconds since 1970) in UTC, else 1980-01-01 00:00:00.
 
-    Times that a zip cannot hold are moved to the nearest that it can. Raises ArchiveError if the
-    variable is not a whole number.
+    Times that not every format can hold are moved to the nearest that each can. Raises
+    ArchiveError if the variable is not a whole number.
     """
     text = (os.environ if environment is None else environment).get("SOURCE_DATE_EPOCH", "")
     if not text:
@@ -31,6 +31,5 @@ def find_build_time(environment: Mapping[str, str] | None = None) -> datetime:
             f"SOURCE_DATE_EPOCH={text!r} is not a number of seconds; "
             "set it as in SOURCE_DATE_EPOCH=$(git log -1 --format=%ct), or unset it"
         ) from error
-    latest = int(_LATEST.timestamp())
     start = datetime(1970, 1, 1, tzinfo=timezone.utc)
-    return max(_EARLIEST, start + timedelta(seconds=min(max(seconds, 0), latest)))
+    return max(_EARLIEST, start + timedelta(seconds=min(max(seconds, 0), _LAST_SECOND)))

@@ -91,15 +91,15 @@ def walk_archive(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
 
     Names are as TorchServe would unpack them: of a tar without the first component, of a
     directory that holds nothing but another one from inside that. Nothing is unpacked or run.
-    Raises ArchiveError for what is no archive, IntegrityError for a damaged one.
+    Raises ArchiveError for what is no archive; a damaged one raises what the standard library does,
+    here and out of an opened member, so walk under `translate_damage`.
     """
     walk = {
         ArchiveFormat.MAR: _walk_zip,
         ArchiveFormat.TGZ: _walk_tarball,
         ArchiveFormat.DIRECTORY: _walk_directory,
     }[detect_format(path)]
-    with translate_damage(path):
-        yield from walk(path)
+    yield from walk(path)
 
 
 @contextmanager

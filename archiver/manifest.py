@@ -48,6 +48,11 @@ class Manifest:
     created_on: str = ""
     archiver_version: str = ""
 
+    @property
+    def effective_version(self) -> str:
+        """Return the version that TorchServe 0.12 registers: 1.0 if none is given."""
+        return self.model_version or "1.0"
+
 
 def format_time(time: datetime) -> str:
     """Write a time as `createdOn` has it: `dd/mm/yyyy HH:MM:SS`."""

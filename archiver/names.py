@@ -1,69 +1,21 @@
-"""The rules for names: of the model, of its version and of the members."""
+"""The rules for the names of members."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from makemar.archiver.handler import Handler
-from makemar.archiver.member import META_FOLDER, Member, member_order
-from makemar.archiver.spec import ArchiveSpec
+from makemar.archiver.identity import is_writable
+from makemar.archiver.member import META_FOLDER, Member
 from makemar.archiver.worker_modules import find_shadowed
-from makemar.configs import RUNTIMES
 from makemar.errors import Finding, Severity
 
-__all__ = ["check_identity", "check_member_names", "settle_members"]
-
-# torch-model-archiver's rule, without the trailing newline that its `$` lets through.
-_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
-# Control characters, and the bytes of a file name that is not UTF-8.
-_UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def check_identity(spec: ArchiveSpec, handler: Handler | None) -> Iterator[Finding]:
-    """Yield what is wrong with the model's name, version, runtime and handler name."""
-    if not _MODEL_NAME.match(spec.model_name):
-        yield _error(
-            "model-name",
-            f"model name {spec.model_name!r} cannot name a model",
-            "use letters, digits, '_', '.' and '-' alone, and start with a letter or digit",
-        )
-    if not spec.version or spec.version == "all" or re.search(r"[/\s]", spec.version):
-        yield _error(
-            "version",
-            f"version {spec.version!r} cannot be part of the management API's URLs",
-            "write one like 1.0, without '/' and blanks; 'all' is taken",
-        )
-    if spec.runtime not in RUNTIMES:
-        yield _error(
-            "runtime",
-            f"runtime {spec.runtime!r} is not one of TorchServe's",
-            f"write one of {', '.join(RUNTIMES)}",
-        )
-    if spec.runtime == "python3":
-        yield Finding(
-            code="runtime-python3",
-            severity=Severity.WARNING,
-            message="runtime 'python3' runs whatever python3 the server finds on its PATH",
-            fix="write 'python': the interpreter that TorchServe itself runs in",
-        )
-    if handler is not None and handler.file is not None and handler.python:
-        yield from _check_handler_name(handler.file)
-
-
-def _check_handler_name(file: Path) -> Iterator[Finding]:
-    if file.suffix != ".py" or "." in file.stem:
-        yield _error(
-            "handler-name",
-            f"handler file {file.name!r} cannot be imported: a dot in the name means a package",
-            "rename it to NAME.py",
-            file,
-        )
+__all__ = ["check_member_names", "settle_members"]
 
 
 def settle_members(members: Sequence[Member]) -> tuple[tuple[Member, ...], tuple[Finding, ...]]:
-    """Sort the members, and find those that claim one place in the archive.
+    """Choose one member for each place in the archive, and find those that claim another's.
 
     The same file named twice for one place is one member. Of two that differ the first is kept
     beside an error finding; a file and a folder of one name clash as well.
@@ -78,8 +30,7 @@ def settle_members(members: Sequence[Member]) -> tuple[tuple[Member, ...], tuple
         for folder in PurePosixPath(name).parents:
             if (file := settled.get(str(folder))) is not None:
                 findings.append(_clash(file, member))
-    ordered = sorted(settled.values(), key=lambda m: member_order(m.name))
-    return tuple(ordered), tuple(findings)
+    return tuple(settled.values()), tuple(findings)
 
 
 def _same_contents(one: Member, other: Member) -> bool:
@@ -132,7 +83,7 @@ def _find_fault(name: str) -> str:
         return "does not stay inside the archive"
     if parts[0] == META_FOLDER:
         return f"is in {META_FOLDER}, which makemar writes itself"
-    if _UNSHOWN.search(name):
+    if not is_writable(name):
         return "has a character that cannot be shown"
     return ""
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import makemar
 from makemar.archiver.build_time import find_build_time
 from makemar.archiver.entry import check_handler_file, check_model_file
 from makemar.archiver.handler import Handler, resolve_handler
+from makemar.archiver.identity import check_identity
 from makemar.archiver.manifest import Manifest, format_manifest, format_time
 from makemar.archiver.member import MANIFEST_NAME, Member, member_order
-from makemar.archiver.names import check_identity, check_member_names, settle_members
+from makemar.archiver.names import check_member_names, settle_members
 from makemar.archiver.selection import select_members
 from makemar.archiver.spec import ArchiveSpec
-from makemar.archiver.syntax import parse_python
+from makemar.archiver.syntax import Parser, parse_python
 from makemar.archiver.trace import Trace, trace_imports
 from makemar.archiver.vendored import list_vendored
 from makemar.configs import check_model_config
@@ -29,11 +32,13 @@ __all__ = ["ArchivePlan", "plan_archive"]
 class ArchivePlan:
     """A sorted list of members, the manifest among them, and every finding.
 
-    `MAR-INF/RECORD` is not in it: its lines are known once the members have been read.
+    `MAR-INF/RECORD` is not in it: its lines are known once the members have been read. `time` is
+    what the archive says of itself and all of its members.
     """
 
     members: tuple[Member, ...]
     manifest: Manifest
+    time: datetime
     findings: tuple[Finding, ...]
 
     @property
@@ -64,21 +69,28 @@ def plan_archive(spec: ArchiveSpec) -> ArchivePlan:
 
 
 def _plan(spec: ArchiveSpec) -> ArchivePlan:
+    time = find_build_time()
     handler, refusal = _resolve(spec)
     chosen = [refusal, *select_members(spec, handler)]
     named = [found for found in chosen if isinstance(found, Member)]
     findings = [found for found in chosen if isinstance(found, Finding)]
     findings += check_identity(spec, handler)
-    findings += _check_files(spec, handler, named)
-    trace = _trace(spec, handler, named)
+    files = _code_files(spec, handler, named)
+    # Every file is parsed once, whoever looks at it.
+    parse = cache(parse_python)
+    findings += _check_files(spec, handler, files, parse)
+    trace = _trace(spec, named, files, parse)
     vendored = list_vendored() if spec.vendor and spec.runtime != "LSP" else ()
     members, clashes = settle_members([*named, *trace.members, *vendored])
     findings += [*trace.findings, *clashes, *check_member_names(members, handler)]
-    manifest = _make_manifest(spec, handler)
-    members = tuple(
-        sorted((_manifest_member(manifest), *members), key=lambda m: member_order(m.name))
+    manifest = _make_manifest(spec, handler, time)
+    ordered = sorted((_manifest_member(manifest), *members), key=lambda m: member_order(m.name))
+    return ArchivePlan(
+        members=tuple(ordered),
+        manifest=manifest,
+        time=time,
+        findings=tuple(dict.fromkeys(findings)),
     )
-    return ArchivePlan(members=members, manifest=manifest, findings=tuple(dict.fromkeys(findings)))
 
 
 def _resolve(spec: ArchiveSpec) -> tuple[Handler | None, Finding | None]:
@@ -104,11 +116,10 @@ def _code_files(
 
 
 def _check_files(
-    spec: ArchiveSpec, handler: Handler | None, named: list[Member]
+    spec: ArchiveSpec, handler: Handler | None, files: Mapping[str, Path], parse: Parser
 ) -> Iterator[Finding]:
-    files = _code_files(spec, handler, named)
     for name, path in files.items():
-        tree = parse_python(path)
+        tree = parse(path)
         if not isinstance(tree, ast.Module):
             yield tree
         elif handler is not None and handler.file is not None and name == handler.file.name:
@@ -119,14 +130,15 @@ def _check_files(
         yield from check_model_config(config.read_bytes(), path=config)
 
 
-def _trace(spec: ArchiveSpec, handler: Handler | None, named: list[Member]) -> Trace:
+def _trace(
+    spec: ArchiveSpec, named: list[Member], files: Mapping[str, Path], parse: Parser
+) -> Trace:
     provided = {m.name: m.source for m in reversed(named) if isinstance(m.source, Path)}
-    starts = _code_files(spec, handler, named)
-    roots = [path.parent for path in starts.values()]
-    return trace_imports(starts, [*roots, spec.base], provided)
+    roots = [path.parent for path in files.values()]
+    return trace_imports(files, [*roots, spec.base], provided, parse)
 
 
-def _make_manifest(spec: ArchiveSpec, handler: Handler | None) -> Manifest:
+def _make_manifest(spec: ArchiveSpec, handler: Handler | None, time: datetime) -> Manifest:
     return Manifest(
         model_name=spec.model_name,
         model_version=spec.version,
@@ -137,7 +149,7 @@ def _make_manifest(spec: ArchiveSpec, handler: Handler | None) -> Manifest:
         requirements_file=_name(spec.requirements_file),
         config_file=_name(spec.config_file),
         runtime=spec.runtime,
-        created_on=format_time(find_build_time()),
+        created_on=format_time(time),
         archiver_version=makemar.__version__,
     )
 

@@ -71,7 +71,7 @@ def _select_flat(path: Path, origin: str) -> Iterator[Member | Finding]:
             severity=Severity.WARNING,
             message=f"{origin} puts the contents of a package at the archive's root, "
             "where it is no package any more",
-            fix=f"use --include {path.name} to keep the package",
+            fix=f"keep the package with include (--include {path.name})",
             path=path,
         )
     yield from _select_tree(path, "", origin)

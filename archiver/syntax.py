@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from makemar.errors import Finding, Severity
 
-__all__ = ["parse_python"]
+__all__ = ["Parser", "parse_python"]
+
+# Parses a file, or returns the finding that says why it cannot be.
+Parser = Callable[[Path], "ast.Module | Finding"]
 
 
 def parse_python(path: Path) -> ast.Module | Finding:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from makemar.archiver.imports import Import, list_imports, list_star_names
 from makemar.archiver.member import Member
-from makemar.archiver.syntax import parse_python
+from makemar.archiver.syntax import Parser
 from makemar.archiver.worker_modules import is_worker_module
 from makemar.errors import Finding, Severity
 
@@ -28,7 +28,10 @@ _OWN = "makemar"
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """What tracing found: members to add, and what is wrong with the code it read."""
+    """What tracing found: members to add, and what is wrong with the code it read.
+
+    A finding is there as often as it was met.
+    """
 
     members: tuple[Member, ...]
     findings: tuple[Finding, ...]
@@ -52,7 +55,10 @@ class _Module:
 
 
 def trace_imports(
-    starts: Mapping[str, Path], roots: Sequence[Path], provided: Mapping[str, Path]
+    starts: Mapping[str, Path],
+    roots: Sequence[Path],
+    provided: Mapping[str, Path],
+    parse: Parser,
 ) -> Trace:
     """Follow the imports of some files, transitively, without running any of them.
 
@@ -61,18 +67,19 @@ def trace_imports(
     win over a file beside the handler, and a finding tells so. Raises OSError if a file that was
     found cannot be read.
     """
-    tracer = _Tracer(roots=tuple(dict.fromkeys(roots)), provided=dict(provided))
+    tracer = _Tracer(roots=tuple(dict.fromkeys(roots)), provided=dict(provided), parse=parse)
     for member, file in starts.items():
         tracer.enqueue(_Module(dotted=_stem(member), member=member, file=file), origin="")
     tracer.run()
     found = tuple(m for m in tracer.members.values() if m.name not in provided)
-    return Trace(members=found, findings=tuple(dict.fromkeys(tracer.findings)))
+    return Trace(members=found, findings=tuple(tracer.findings))
 
 
 @dataclass(kw_only=True)
 class _Tracer:
     roots: tuple[Path, ...]
     provided: dict[str, Path]
+    parse: Parser
     members: dict[str, Member] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     queue: deque[_Module] = field(default_factory=deque)
@@ -90,7 +97,7 @@ class _Tracer:
     def run(self) -> None:
         while self.queue:
             module = self.queue.popleft()
-            tree = parse_python(module.file)
+            tree = self.parse(module.file)
             if isinstance(tree, Finding):
                 self.findings.append(tree)
                 continue
@@ -126,7 +133,7 @@ class _Tracer:
     def submodules(self, package: _Module, names: tuple[str, ...]) -> tuple[str, ...]:
         if "*" not in names or not package.is_package or package.file.suffix != ".py":
             return names
-        tree = parse_python(package.file)
+        tree = self.parse(package.file)
         return list_star_names(tree) if isinstance(tree, ast.Module) else ()
 
     def resolve(self, dotted: str) -> list[_Module]:

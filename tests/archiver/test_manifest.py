@@ -94,7 +94,7 @@ def test_a_manifest_that_torchserve_would_refuse_is_refused(text, reason):
         (None, "01/01/1980 00:00:00"),
         ("0", "01/01/1980 00:00:00"),
         ("1735689599", "31/12/2024 23:59:59"),
-        ("99999999999999999999", "31/12/2107 23:59:58"),
+        ("99999999999999999999", "07/02/2106 06:28:15"),
     ],
 )
 def test_the_time_is_never_the_clocks(epoch, expected):
@@ -105,3 +105,8 @@ def test_the_time_is_never_the_clocks(epoch, expected):
 def test_a_bad_source_date_epoch_says_how_to_set_it():
     with pytest.raises(ArchiveError, match="SOURCE_DATE_EPOCH='yesterday' is not a number"):
         find_build_time({"SOURCE_DATE_EPOCH": "yesterday"})
+
+
+def test_the_version_of_an_archive_that_names_none_is_the_server_s():
+    assert Manifest(model_name="m", handler="h").effective_version == "1.0"
+    assert Manifest(model_name="m", handler="h", model_version="2").effective_version == "2"

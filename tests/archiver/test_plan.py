@@ -105,7 +105,7 @@ def test_a_package_that_is_flattened_is_a_warning_that_names_include(project):
     spec = project({"pkg/__init__.py": "", "pkg/mod.py": ""}, extra_files=("pkg",))
     (finding,) = plan_archive(spec).findings
     assert (finding.code, finding.severity) == ("flattened-package", Severity.WARNING)
-    assert "--include pkg" in finding.fix
+    assert "include (--include pkg)" in finding.fix
     assert members(spec) == ["__init__.py", "handler.py", "mod.py"]
 
 
@@ -192,7 +192,16 @@ def test_links_are_followed_but_not_in_circles_and_not_into_nothing(project):
         ({"model_name": "_x"}, "model-name"),
         ({"model_name": "x\n"}, "model-name"),
         ({"model_name": "a/b"}, "model-name"),
+        ({"model_name": "a..b"}, "model-name"),
+        ({"model_name": "a."}, "model-name"),
+        ({"model_name": "a\0"}, "model-name"),
         ({"version": ""}, "version"),
+        ({"version": "."}, "version"),
+        ({"version": ".."}, "version"),
+        ({"version": "1\0"}, "version"),
+        ({"version": "1\x7f"}, "version"),
+        ({"version": "1\u00a0"}, "version"),
+        ({"version": "\ud800"}, "version"),
         ({"version": "all"}, "version"),
         ({"version": "1/2"}, "version"),
         ({"version": "1 2"}, "version"),
@@ -206,7 +215,7 @@ def test_a_name_that_the_server_could_not_live_with_is_an_error(project, spec, c
 
 
 @pytest.mark.parametrize("name", ["m", "My-model.v2_x", "0"])
-@pytest.mark.parametrize("version", ["1.0", "1.0.3-beta+x", "latest", "every"])
+@pytest.mark.parametrize("version", ["1.0", "1.0.3-beta+x", "latest", "every", "...", "1..2"])
 def test_ordinary_names_and_versions_pass(project, name, version):
     assert codes(project(model_name=name, version=version)) == []
 
@@ -291,6 +300,22 @@ def test_a_doubtful_escape_in_a_handler_is_no_finding(project):
 )
 def test_the_entry_point_of_the_handler_is_checked(project, source, expected):
     assert errors(project({"handler.py": source})) == expected
+
+
+def test_every_file_is_parsed_once(project, monkeypatch):
+    read = []
+    real = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path.name) or real(path))
+    files = {
+        "handler.py": "from pkg import *\nimport net\ndef handle(data, context): ...\n",
+        "net.py": "import pkg.a\nclass Net: ...\n",
+        "pkg/__init__.py": "__all__ = ['a']\nfrom pkg import *\n",
+        "pkg/a.py": "",
+        "c.yaml": "batchSize: 2\n",
+    }
+    spec = project(files, model_file=Path("net.py"), config_file=Path("c.yaml"))
+    assert codes(spec) == []
+    assert sorted(read) == ["__init__.py", "a.py", "c.yaml", "handler.py", "net.py"]
 
 
 def test_built_in_handlers_have_their_model_file_checked(project):
