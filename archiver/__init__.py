@@ -2,6 +2,8 @@
 
 from makemar.archiver.archive_format import ArchiveFormat
 from makemar.archiver.container import StoredMember
+from makemar.archiver.draft import write_text
+from makemar.archiver.identity import is_addressable
 from makemar.archiver.integrity import check_record
 from makemar.archiver.manifest import Manifest, format_manifest, parse_manifest
 from makemar.archiver.mar_toml import format_spec, parse_spec, read_spec
@@ -9,7 +11,7 @@ from makemar.archiver.member import Member
 from makemar.archiver.plan import ArchivePlan, plan_archive
 from makemar.archiver.reader import Archive, RecordState, read_archive
 from makemar.archiver.spec import ArchiveSpec, Include, parse_include, split_extra_files
-from makemar.archiver.writer import write_archive
+from makemar.archiver.writer import WrittenArchive, write_and_hash, write_archive
 
 __all__ = [
     "Archive",
@@ -21,9 +23,11 @@ __all__ = [
     "Member",
     "RecordState",
     "StoredMember",
+    "WrittenArchive",
     "check_record",
     "format_manifest",
     "format_spec",
+    "is_addressable",
     "parse_include",
     "parse_manifest",
     "parse_spec",
@@ -31,5 +35,7 @@ __all__ = [
     "read_archive",
     "read_spec",
     "split_extra_files",
+    "write_and_hash",
     "write_archive",
+    "write_text",
 ]

@@ -5,14 +5,27 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from makemar.errors import ArchiveError, ArchiveExistsError
 
-__all__ = ["hidden_sibling", "open_draft", "refuse_existing", "sync_folder", "translate_errors"]
+__all__ = [
+    "Seal",
+    "hidden_sibling",
+    "open_draft",
+    "refuse_existing",
+    "sync_folder",
+    "translate_errors",
+    "write_text",
+]
+
+# Reads what was written, from its start, before it gets its name.
+Seal = Callable[[BinaryIO], None]
+
 
 _BUFFER = 1 << 20
 # The file system knows no hard links: exFAT, some network mounts.
@@ -20,13 +33,15 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 @contextmanager
-def open_draft(target: Path, *, force: bool) -> Iterator[BinaryIO]:
+def open_draft(target: Path, *, force: bool, seal: Seal | None = None) -> Iterator[BinaryIO]:
     """Open a new, seekable file in the target's folder; it gets the target's name at the end.
 
     If the block fails, is interrupted or its process is killed, the target is as it was. On Linux
     nothing at all is left then; elsewhere a kill leaves a hidden `.NAME.XXXX.tmp`. Without `force`
     an existing target raises ArchiveExistsError, one that appears in the meantime too. Raises
     ArchiveError if the folder is not there or cannot be written, or the disk is full.
+
+    `seal` sees the finished contents while they go to the disk.
     """
     refuse_existing(target, force=force)
     with translate_errors(target):
@@ -34,13 +49,36 @@ def open_draft(target: Path, *, force: bool) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "w+b", buffering=_BUFFER) as stream:
             try:
                 yield stream
-                stream.flush()
-                os.fsync(descriptor)
+                _finish(stream, seal)
                 _publish(descriptor, name, target, force=force)
             finally:
                 if name is not None:
                     name.unlink(missing_ok=True)
         sync_folder(target.parent)
+
+
+def write_text(target: Path, text: str, *, force: bool = False) -> None:
+    """Write a text, as UTF-8, to a file that is there as a whole or not at all.
+
+    Raises ArchiveExistsError if the target is there and `force` is not set, ArchiveError if it
+    cannot be written; in both cases it is as it was.
+    """
+    contents = text.encode("utf-8")
+    with open_draft(target, force=force) as stream:
+        stream.write(contents)
+
+
+def _finish(stream: BinaryIO, seal: Seal | None) -> None:
+    """Have the contents survive a power cut, and `seal` read them meanwhile."""
+    stream.flush()
+    if seal is None:
+        os.fsync(stream.fileno())
+        return
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        syncing = pool.submit(os.fsync, stream.fileno())
+        stream.seek(0)
+        seal(stream)
+        syncing.result()
 
 
 def refuse_existing(target: Path, *, force: bool) -> None:
@@ -133,6 +171,6 @@ def _link(descriptor: int, name: Path | None, target: Path) -> None:
 
 def _exists(target: Path) -> ArchiveExistsError:
     return ArchiveExistsError(
-        f"{target}: is there already; use --force to replace it, or choose another version or name",
+        f"{target}: is there already; replace it with force=True (--force), or choose another name",
         path=target,
     )

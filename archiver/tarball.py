@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from makemar.archiver.copying import Progress, open_member
-from makemar.archiver.draft import open_draft
+from makemar.archiver.draft import Seal, open_draft
 from makemar.archiver.member import Member
 from makemar.archiver.record import RecordLine
 from makemar.archiver.sink import Sink
@@ -21,7 +21,9 @@ _LEVEL = 6
 
 
 @contextmanager
-def open_tarball(target: Path, *, force: bool, time: datetime, folder: str) -> Iterator[Sink]:
+def open_tarball(
+    target: Path, *, force: bool, time: datetime, folder: str, seal: Seal | None = None
+) -> Iterator[Sink]:
     """Open a `.tar.gz` for writing; it is published if the block succeeds.
 
     TorchServe 0.12 drops the first path component of every entry, whatever it is, so all members
@@ -29,7 +31,7 @@ def open_tarball(target: Path, *, force: bool, time: datetime, folder: str) -> I
     """
     seconds = int(time.timestamp())
     with (
-        open_draft(target, force=force) as stream,
+        open_draft(target, force=force, seal=seal) as stream,
         # An empty name and a fixed time: gzip would write the draft's and the clock's.
         gzip.GzipFile("", "wb", _LEVEL, stream, mtime=seconds) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,

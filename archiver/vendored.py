@@ -36,6 +36,6 @@ def _find_folder(package: str) -> Path:
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         raise ArchiveError(
             f"{package} is not installed as files, so it cannot be vendored; "
-            "reinstall makemar, or pack with vendor = false (--no-vendor)"
+            "reinstall makemar, or pack with vendor=False (--no-vendor)"
         )
     return Path(spec.origin).parent

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from makemar.archiver.copying import CHUNK, Progress, open_member
-from makemar.archiver.draft import open_draft
+from makemar.archiver.draft import Seal, open_draft
 from makemar.archiver.member import Member
 from makemar.archiver.record import RecordLine
 from makemar.archiver.sink import Sink
@@ -23,14 +23,16 @@ _UNIX = 3
 
 
 @contextmanager
-def open_zip(target: Path, *, force: bool, time: datetime) -> Iterator[Sink]:
+def open_zip(
+    target: Path, *, force: bool, time: datetime, seal: Seal | None = None
+) -> Iterator[Sink]:
     """Open a `.mar` for writing; it is published if the block succeeds.
 
     TorchServe 0.12 reads the zip as a stream and answers 500 to a stored member whose size only
     follows its data, so every local header is complete: the draft can be sought.
     """
     with (
-        open_draft(target, force=force) as stream,
+        open_draft(target, force=force, seal=seal) as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
     ):
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import os
 import tarfile
 import time
 from pathlib import Path
@@ -15,6 +17,7 @@ from makemar.archiver import (
     check_record,
     plan_archive,
     read_archive,
+    write_and_hash,
     write_archive,
 )
 from makemar.errors import ArchiveError, ArchiveExistsError
@@ -53,6 +56,49 @@ def test_all_formats_hold_the_same(project, store):
         found.append((archive.manifest, {m.name: m.size for m in archive.members}, archive.record))
     assert found[0] == found[1] == found[2]
     assert listing(store) == ["pong", "pong.mar", "pong.tar.gz"]
+
+
+@pytest.mark.parametrize("kind", list(ArchiveFormat))
+def test_the_digest_is_that_of_what_was_published(project, store, kind):
+    plan = plan_archive(project(FILES, **SPEC))
+    written = write_and_hash(plan, store / f"pong{kind.suffix}", archive_format=kind)
+    again = write_archive(plan, store / f"again{kind.suffix}", archive_format=kind)
+    found = contents(store / "pong") if kind is DIRECTORY else {"": written.path.read_bytes()}
+    assert written.path == store / f"pong{kind.suffix}"
+    assert written.size == sum(map(len, found.values()))
+    told = found["MAR-INF/RECORD" if kind is DIRECTORY else ""]
+    assert written.sha256 == hashlib.sha256(told).hexdigest()
+    assert found == (contents(again) if kind is DIRECTORY else {"": again.read_bytes()})
+
+
+@pytest.mark.parametrize("kind", [ArchiveFormat.MAR, TGZ])
+def test_what_cannot_be_brought_to_the_disk_is_not_published(project, store, monkeypatch, kind):
+    def fail(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(ArchiveError, match="cannot be written: Input/output error"):
+        write_and_hash(plan_archive(project()), store / f"m{kind.suffix}", archive_format=kind)
+    assert listing(store) == []
+
+
+@pytest.mark.parametrize("kind", list(ArchiveFormat))
+@pytest.mark.parametrize(
+    ("epoch", "created"),
+    [
+        ("-1", "01/01/1980 00:00:00"),
+        ("0", "01/01/1980 00:00:00"),
+        (str(2**32 - 1), "07/02/2106 06:28:15"),
+        (str(2**32), "07/02/2106 06:28:15"),
+        ("4354819198", "07/02/2106 06:28:15"),
+        ("9" * 30, "07/02/2106 06:28:15"),
+    ],
+)
+def test_every_format_takes_every_time(project, store, monkeypatch, kind, epoch, created):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    plan = plan_archive(project())
+    target = write_archive(plan, store / f"pong{kind.suffix}", archive_format=kind)
+    assert read_archive(target).manifest.created_on == created
 
 
 def test_a_tarball_has_one_folder_and_no_time_but_the_fixed_one(project, store, monkeypatch):

@@ -15,12 +15,12 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from makemar.archiver import (
-    ArchivePlan,
     ArchiveSpec,
     Include,
     Member,
@@ -28,6 +28,7 @@ from makemar.archiver import (
     plan_archive,
     read_archive,
     write_archive,
+    write_text,
 )
 from makemar.errors import ArchiveError, ArchiveExistsError
 
@@ -134,6 +135,35 @@ def test_source_date_epoch_sets_every_time(project, store, monkeypatch):
         assert {info.date_time for info in archive.infolist()} == {(2024, 12, 31, 23, 59, 58)}
 
 
+def test_a_plan_s_time_is_the_archive_s_whenever_it_is_written(project, store, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1735689599")
+    plan = plan_archive(project())
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    target = write_archive(plan, store / "pong.mar")
+    with zipfile.ZipFile(target) as archive:
+        assert {info.date_time for info in archive.infolist()} == {(2024, 12, 31, 23, 59, 58)}
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_text_is_written_as_a_whole_or_not_at_all(store, force):
+    target = store / "config.properties"
+    write_text(target, "größe=1\n")
+    assert target.read_bytes() == "größe=1\n".encode()
+    if force:
+        write_text(target, "b=2\n", force=True)
+        assert target.read_text() == "b=2\n"
+    else:
+        with pytest.raises(ArchiveExistsError, match="is there already"):
+            write_text(target, "b=2\n")
+    with pytest.raises(ArchiveError, match=r"Is a directory|is there already"):
+        write_text(store, "x", force=force)
+    with pytest.raises(ArchiveError, match="is not there; make it first"):
+        write_text(store / "nope" / "x", "x", force=force)
+    with pytest.raises(UnicodeEncodeError):
+        write_text(target, "\ud800", force=True)
+    assert listing(store) == ["config.properties"]
+
+
 def test_the_archive_holds_what_the_plan_says_and_a_record_of_it(project, store):
     plan = plan_archive(project(FILES, **SPEC))
     target = write_archive(plan, store / "pong.mar")
@@ -185,7 +215,7 @@ def test_more_members_than_a_short_zip_can_count(store):
     many = tuple(
         Member(name=f"z/{number}", source=b"", size=0, origin="a test") for number in range(66_000)
     )
-    plan = ArchivePlan(members=plan.members + many, manifest=plan.manifest, findings=())
+    plan = replace(plan, members=plan.members + many)
     target = write_archive(plan, store / "m.mar")
     assert len(read_archive(target).members) == len(plan.members) + 1
 
@@ -206,7 +236,7 @@ class TestPublishing:
         target = store / "pong.mar"
         target.write_text("precious")
         seen: list[int] = []
-        with pytest.raises(ArchiveExistsError, match="is there already; use --force"):
+        with pytest.raises(ArchiveExistsError, match=r"is there already; .*force=True \(--force\)"):
             write_archive(plan, target, progress=seen.append)
         assert (target.read_text(), seen) == ("precious", [])
         assert write_archive(plan, target, force=True) == target
