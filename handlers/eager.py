@@ -71,6 +71,10 @@ def _in_precision_of(
     }
 
 
+# Functions of torch.nn.init that a mode sees, and what the others are made of.
+_RANDOM = frozenset({"uniform_", "normal_", "kaiming_uniform_", "kaiming_normal_"})
+
+
 class _NoRandomInit(TorchFunctionMode):
     """Leave out random values for parameters that a file is about to fill.
 
@@ -90,10 +94,11 @@ class _NoRandomInit(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Skip in-place functions on a parameter from the moment it should become random."""
-        target = args[0] if args else None
+        # torch.nn.init hands its tensor on by name, tensors' own methods by place.
+        target = args[0] if args else (kwargs or {}).get("tensor")
         if isinstance(target, torch.nn.Parameter):
             name = getattr(func, "__name__", "")
-            if name in ("uniform_", "normal_") and target.device.type == "cpu":
+            if name in _RANDOM and target.device.type == "cpu":
                 self._untouched.add(id(target))
             if id(target) in self._untouched and name.endswith("_") and not name.endswith("__"):
                 return target

@@ -362,3 +362,21 @@ def test_a_subclass_of_ones_own_fails_cleanly_too(tmp_path):
 
     with pytest.raises(LoadError, match="RuntimeError: own"):
         load(Own, tmp_path)
+
+
+def test_no_random_number_is_drawn_for_weights_that_the_file_holds(tmp_path, network):
+    source = NETWORK.replace(
+        "self.linear = torch.nn.Linear(3, 2)",
+        "self.linear = torch.nn.Linear(3, 2)\n"
+        "        self.conv = torch.nn.Conv2d(1, 1, 3)\n"
+        "        self.embed = torch.nn.Embedding(4, 2)\n"
+        "        torch.nn.init.xavier_uniform_(self.linear.weight)\n"
+        "        torch.nn.init.trunc_normal_(self.embed.weight)",
+    )
+    state = network.state_dict()
+    state |= {f"conv.{k}": v for k, v in torch.nn.Conv2d(1, 1, 3).state_dict().items()}
+    state |= {f"embed.{k}": v for k, v in torch.nn.Embedding(4, 2).state_dict().items()}
+    before = torch.get_rng_state()
+    handler = load_source(tmp_path, source, state)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(handler.model.embed.weight, state["embed.weight"])
