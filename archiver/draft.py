@@ -26,7 +26,6 @@ __all__ = [
 # Reads what was written, from its start, before it gets its name.
 Seal = Callable[[BinaryIO], None]
 
-
 _BUFFER = 1 << 20
 # The file system knows no hard links: exFAT, some network mounts.
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)

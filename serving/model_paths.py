@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from makemar.archiver import is_addressable as addressable
 from makemar.errors import ServingError
 
+# What can be packed and what can be asked about follow one rule, which the archiver keeps.
 __all__ = ["addressable", "model_path", "model_title"]
-
-
-def addressable(name: str) -> bool:
-    """Whether TorchServe can be asked about a model, or version, of this name.
-
-    TorchServe 0.12: it registers any name, but decodes `%2F` before it splits the path.
-    """
-    return bool(name) and "/" not in name and name not in (".", "..")
 
 
 def model_path(model: str, version: str | None = None) -> tuple[str, ...]:
@@ -34,8 +28,8 @@ def model_title(model: str, version: str | None = None) -> str:
 def _segment(text: str, what: str) -> str:
     if not addressable(text):
         raise ServingError(
-            f"TorchServe cannot address the {what} {text!r}; use one that is not empty and has "
-            "no slash"
+            f"TorchServe cannot address the {what} {text!r}; use one that is not empty, '.' or "
+            "'..', and has no slash and no control character"
         )
     encoded = quote(text, safe="")
     # TorchServe 0.12 takes any management request whose raw URI contains `/token` for a renewal of
