@@ -73,18 +73,27 @@ def _in_precision_of(
 
 # Functions of torch.nn.init that a mode sees, and what the others are made of.
 _RANDOM = frozenset({"uniform_", "normal_", "kaiming_uniform_", "kaiming_normal_"})
+# Functions that look at shape, type or device alone; `__get__` is what attributes go through.
+_NOT_OF_VALUES = frozenset(
+    {"__get__", "__len__", "dim", "size", "numel", "stride", "is_contiguous", "new_tensor"}
+    | {"new_empty", "new_zeros", "new_ones", "new_full", "empty_like", "zeros_like", "ones_like"}
+    | {"is_floating_point", "is_complex", "element_size", "requires_grad_", "register_hook"}
+)
+_Call = tuple[Any, Sequence[Any], Mapping[str, Any]]
 
 
 class _NoRandomInit(TorchFunctionMode):
-    """Leave out random values for parameters that a file is about to fill.
+    """Put random values for parameters off until something reads them; mostly nothing does.
 
-    Their memory stays untouched, so it costs nothing. Everything else is built as written:
-    constants, buffers and tensors outside the state dict need their real values.
+    A file is about to replace them, and memory that was never written to costs nothing.
+    Everything else is built as written: constants, buffers and tensors outside the state dict
+    need their real values.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._untouched: set[int] = set()
+        # By identity; the calls hold the parameter, so that no other can get its id.
+        self._put_off: dict[int, list[_Call]] = {}
 
     def __torch_function__(
         self,
@@ -93,13 +102,23 @@ class _NoRandomInit(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Skip in-place functions on a parameter from the moment it should become random."""
+        """Put off what fills a parameter and what changes it after that; do the rest."""
+        kwargs = kwargs or {}
         # torch.nn.init hands its tensor on by name, tensors' own methods by place.
-        target = args[0] if args else (kwargs or {}).get("tensor")
-        if isinstance(target, torch.nn.Parameter):
-            name = getattr(func, "__name__", "")
-            if name in _RANDOM and target.device.type == "cpu":
-                self._untouched.add(id(target))
-            if id(target) in self._untouched and name.endswith("_") and not name.endswith("__"):
+        target = args[0] if args else kwargs.get("tensor")
+        name = getattr(func, "__name__", "")
+        if isinstance(target, torch.nn.Parameter) and target.device.type == "cpu":
+            changes = name.endswith("_") and not name.endswith("__")
+            if name in _RANDOM or (changes and id(target) in self._put_off):
+                self._put_off.setdefault(id(target), []).append((func, args, kwargs))
                 return target
-        return func(*args, **(kwargs or {}))
+        if name not in _NOT_OF_VALUES:
+            for value in (*args, *kwargs.values()):
+                self._make_up(value)
+        return func(*args, **kwargs)
+
+    def _make_up(self, value: Any) -> None:
+        """Give a parameter the values it should have by now."""
+        with torch.no_grad():
+            for func, args, kwargs in self._put_off.pop(id(value), ()):
+                func(*args, **kwargs)

@@ -370,8 +370,7 @@ def test_no_random_number_is_drawn_for_weights_that_the_file_holds(tmp_path, net
         "self.linear = torch.nn.Linear(3, 2)\n"
         "        self.conv = torch.nn.Conv2d(1, 1, 3)\n"
         "        self.embed = torch.nn.Embedding(4, 2)\n"
-        "        torch.nn.init.xavier_uniform_(self.linear.weight)\n"
-        "        torch.nn.init.trunc_normal_(self.embed.weight)",
+        "        torch.nn.init.xavier_uniform_(self.linear.weight)",
     )
     state = network.state_dict()
     state |= {f"conv.{k}": v for k, v in torch.nn.Conv2d(1, 1, 3).state_dict().items()}
@@ -380,3 +379,16 @@ def test_no_random_number_is_drawn_for_weights_that_the_file_holds(tmp_path, net
     handler = load_source(tmp_path, source, state)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(handler.model.embed.weight, state["embed.weight"])
+
+
+def test_what_is_computed_from_a_random_parameter_has_its_values(tmp_path, network):
+    source = NETWORK.replace(
+        "self.linear = torch.nn.Linear(3, 2)",
+        "self.linear = torch.nn.Linear(3, 2)\n"
+        "        torch.nn.init.normal_(self.linear.weight, mean=100.0, std=0.001)\n"
+        "        self.level = (self.linear.weight.detach() * 1).mean()\n"
+        "        torch.nn.init.trunc_normal_(self.linear.weight, a=-1.0, b=1.0)",
+    )
+    handler = load_source(tmp_path, source, network.state_dict())
+    assert float(handler.model.level) == pytest.approx(100, abs=0.1)
+    assert torch.equal(handler.model.linear.weight, network.linear.weight)

@@ -134,8 +134,9 @@ class Detector(BaseHandler):
     def postprocess(self, data):
         replies = []
         for size, row in zip(self.sizes, torch.sigmoid(data)):
-            kept = [i for i, score in enumerate(row) if score > self.threshold]
-            replies.append([{{"class": i, "score": round(float(row[i]), 4), "of": size}} for i in kept])
+            scores = [round(score, 4) for score in row.tolist()]
+            kept = [i for i, score in enumerate(scores) if score > self.threshold]
+            replies.append([{{"class": i, "score": scores[i], "of": size}} for i in kept])
         return replies
 """
 
