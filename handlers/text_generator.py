@@ -148,13 +148,15 @@ class TextGenerator(TextHandler):
         return Reply(b"".join([*events, event(facts)]), content_type=EVENTS)
 
     def examples(self) -> Sequence[Any]:
-        """Return a short prompt, and one that leaves room for a single token."""
-        short, long = super().examples()
-        long.encoding.truncate(max(1, self.settings.max_length - 1))
-        return [
-            Prompt(TokenizedText(sample.text, sample.encoding), GenerationOptions(count))
-            for sample, count in ((short, 2), (long, 1))
-        ]
+        """Return the examples of every text, each with room for its new tokens."""
+        prompts = []
+        for sample in super().examples():
+            # Two tokens, so that a network with a cache meets one that is filled too.
+            sample.encoding.truncate(max(1, self.settings.max_length - 2))
+            prompts.append(
+                Prompt(TokenizedText(sample.text, sample.encoding), GenerationOptions(2))
+            )
+        return prompts
 
     def describe(self) -> Mapping[str, object]:
         """Describe input and output as JSON Schema."""

@@ -1,5 +1,6 @@
 """TextGenerator: each text goes on as it would alone, ends where it should, and can be streamed."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -129,6 +130,15 @@ def test_a_stop_token_ends_a_text_and_is_no_part_of_it(build):
     long, short = (answer.json() for answer in ask(handler, ["the cat!", "12345678901"]))
     assert (long["finish_reason"], long["tokens"]) == ("stop", 2)
     assert (short["finish_reason"], short["text"]) == ("stop", "")
+
+
+def test_the_warm_up_leaves_room_for_new_tokens(build):
+    handler = build(cache=True)
+    handler.settings = dataclasses.replace(handler.settings, compile="default")
+    short, long = handler.examples()
+    assert (len(short.ids), len(long.ids)) == (4, 62)
+    for prompt, row in handler.inference(handler.collate([short, long])):
+        assert len(row.ids) == prompt.options.max_new_tokens == 2
 
 
 def test_no_text_grows_over_what_the_network_can_take(build):
