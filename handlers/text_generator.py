@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.causal import CachedCausal, PlainCausal
+from makemar.handlers.codecs import open_envelope
 from makemar.handlers.errors import BadRequestError, LoadError, ModelError, PayloadTooLargeError
 from makemar.handlers.failures import Failed
 from makemar.handlers.generation import GenerationOptions, Row, generate
@@ -79,13 +80,21 @@ class TextGenerator(TextHandler):
         self._stop_ids()
 
     def decode(self, request: Request) -> Any:
-        """Turn one request into a prompt, and note where its parts have to go."""
-        decoded = super().decode(request)
-        if not isinstance(decoded, Samples):
-            decoded.index = request.index if decoded.options.stream else None
-        elif any(prompt.options.stream for prompt in decoded):
+        """Turn one request into a prompt, or several, and note where its parts have to go.
+
+        Options may stand beside each text, or as a protocol's `parameters` for all of them.
+        """
+        envelope = request.envelope = open_envelope(request, self.settings)
+        prompts = Samples(
+            self.read({**envelope.parameters, **_named(value)}) for value in envelope.values
+        )
+        if not envelope.several:
+            (prompt,) = prompts
+            prompt.index = request.index if prompt.options.stream else None
+            return prompt
+        if any(prompt.options.stream for prompt in prompts):
             raise BadRequestError("only a request with a single text can be streamed")
-        return decoded
+        return prompts
 
     def read(self, value: object) -> Prompt:
         """Turn a text with its options into a prompt."""
@@ -233,6 +242,10 @@ def _flag(given: Mapping[str, Any], name: str) -> bool:
     if not isinstance(value, bool):
         raise BadRequestError(f"{name} is {str(value)[:50]!r}, neither true nor false")
     return value
+
+
+def _named(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {"text": value}
 
 
 _WHOLE = {"type": "integer", "minimum": 0}

@@ -347,10 +347,11 @@ def test_outside_a_server_a_streamed_text_comes_at_once(build):
 
 
 def test_a_list_of_texts_is_answered_but_not_streamed(build):
-    two = {"instances": [{"text": "a"}, {"text": "the cat"}]}
-    both = {"instances": [{"text": "a", "stream": True}]}
+    instances = [{"text": "a", "max_new_tokens": 2}, "the cat"]
+    two = {"instances": instances, "parameters": {"max_new_tokens": 3}}
+    both = {"instances": ["a"], "parameters": {"stream": True}}
     answered, refused = ask(build(), [{"body": two}, {"body": both}])
-    assert len(answered.json()["predictions"]) == 2
+    assert [reply["tokens"] for reply in answered.json()["predictions"]] == [2, 3]
     assert refused.status == 400
 
 
