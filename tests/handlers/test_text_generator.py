@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makemar.handlers import LoadError, TextGenerator, TextGeneratorSettings
-from makemar.handlers.generation import GenerationOptions, Row, choose
+from makemar.handlers.generation import Row, choose
+from makemar.handlers.generation_options import GenerationOptions
 from makemar.handlers.invariance import assert_batch_invariant
 from makemar.handlers.testing import Context, ask, load
 
