@@ -1,4 +1,4 @@
-"""Text, token by token: what one request may ask for, and the loop that serves many at once.
+"""Text, token by token: the loop that serves many requests at once.
 
 Every row has its own limits, its own random numbers and its own end, and never sees another row:
 its text is the same alone and in a batch.
@@ -6,34 +6,15 @@ its text is the same alone and in a batch.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Callable, Optional, Protocol
+from typing import Callable, Protocol
 
 import torch
 
 from makemar.handlers.errors import ModelError
+from makemar.handlers.generation_options import GenerationOptions
 
-__all__ = ["GenerationOptions", "NextScores", "Row", "choose", "generate"]
-
-
-@dataclasses.dataclass(frozen=True)
-class GenerationOptions:
-    """What one request asks for.
-
-    `temperature` 0 takes the best token each time; above 0 tokens are drawn, from the `top_k` best
-    and from those that make up the share `top_p`, by the random numbers of `seed`. Generation
-    ends after `max_new_tokens`, at a stop token, or before one of the texts in `stop`.
-    """
-
-    max_new_tokens: int
-    temperature: float = 0.0
-    top_k: Optional[int] = None  # noqa: UP045
-    top_p: float = 1.0
-    stop: tuple[str, ...] = ()
-    seed: int = 0
-    logprobs: bool = False
-    stream: bool = False
+__all__ = ["NextScores", "Row", "choose", "generate"]
 
 
 class Row:

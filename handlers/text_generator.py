@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.causal import CachedCausal, PlainCausal
+from makemar.handlers.codecs import open_envelope
 from makemar.handlers.errors import BadRequestError, LoadError, ModelError, PayloadTooLargeError
 from makemar.handlers.failures import Failed
-from makemar.handlers.generation import GenerationOptions, Row, generate
+from makemar.handlers.generation import Row, generate
+from makemar.handlers.generation_options import (
+    COMPLETION,
+    PROMPT,
+    GenerationOptions,
+    read_options,
+)
 from makemar.handlers.outputs import Batch
 from makemar.handlers.reply import Reply
 from makemar.handlers.request import Request, Samples
@@ -79,17 +85,29 @@ class TextGenerator(TextHandler):
         self._stop_ids()
 
     def decode(self, request: Request) -> Any:
-        """Turn one request into a prompt, and note where its parts have to go."""
-        decoded = super().decode(request)
-        if not isinstance(decoded, Samples):
-            decoded.index = request.index if decoded.options.stream else None
-        elif any(prompt.options.stream for prompt in decoded):
+        """Turn one request into a prompt, or several, and note where its parts have to go.
+
+        Options may stand beside each text, or as a protocol's `parameters` for all of them.
+        """
+        envelope = request.envelope = open_envelope(request, self.settings)
+        prompts = Samples(
+            self.read({**envelope.parameters, **_named(value)}) for value in envelope.values
+        )
+        if not envelope.several:
+            (prompt,) = prompts
+            prompt.index = request.index if prompt.options.stream else None
+            return prompt
+        if any(prompt.options.stream for prompt in prompts):
             raise BadRequestError("only a request with a single text can be streamed")
-        return decoded
+        return prompts
 
     def read(self, value: object) -> Prompt:
         """Turn a text with its options into a prompt."""
-        options = read_options(value if isinstance(value, Mapping) else {}, self.settings)
+        options = read_options(
+            value if isinstance(value, Mapping) else {},
+            max_new_tokens=self.settings.max_new_tokens,
+            most_new_tokens=self.settings.most_new_tokens,
+        )
         if isinstance(value, Mapping):
             # The text alone: everything else has been read, and `pair` means nothing here.
             value = {name: value[name] for name in ("text",) if name in value}
@@ -148,17 +166,19 @@ class TextGenerator(TextHandler):
         return Reply(b"".join([*events, event(facts)]), content_type=EVENTS)
 
     def examples(self) -> Sequence[Any]:
-        """Return a short prompt, and one that leaves room for a single token."""
-        short, long = super().examples()
-        long.encoding.truncate(max(1, self.settings.max_length - 1))
-        return [
-            Prompt(TokenizedText(sample.text, sample.encoding), GenerationOptions(count))
-            for sample, count in ((short, 2), (long, 1))
-        ]
+        """Return the examples of every text, each with room for its new tokens."""
+        prompts = []
+        for sample in super().examples():
+            # Two tokens, so that a network with a cache meets one that is filled too.
+            sample.encoding.truncate(max(1, self.settings.max_length - 2))
+            prompts.append(
+                Prompt(TokenizedText(sample.text, sample.encoding), GenerationOptions(2))
+            )
+        return prompts
 
     def describe(self) -> Mapping[str, object]:
         """Describe input and output as JSON Schema."""
-        return {"handler": type(self).__name__, "input": _INPUT, "output": _OUTPUT}
+        return {"handler": type(self).__name__, "input": PROMPT, "output": COMPLETION}
 
     def _network(self) -> PlainCausal | CachedCausal:
         def call(inputs: Mapping[str, Any]) -> Any:
@@ -192,77 +212,5 @@ class TextGenerator(TextHandler):
                     prompt.sent = texts.get(prompt.index, prompt.sent)
 
 
-def read_options(given: Mapping[str, Any], settings: TextGeneratorSettings) -> GenerationOptions:
-    """Read what a request asks for. Raises `BadRequestError` that names the option."""
-    stop = given.get("stop", ())
-    stop = [stop] if isinstance(stop, str) else stop
-    if not isinstance(stop, (list, tuple)) or not all(isinstance(s, str) and s for s in stop):
-        raise BadRequestError("stop is not a text or a list of texts")
-    top_k = _number(given, "top_k", 0, low=0, high=2**31)
-    most = settings.most_new_tokens
-    # Without a seed each request draws its own, and keeps it if it has to run again.
-    seed = _number(given, "seed", random.getrandbits(62), low=0, high=2**63 - 1)
-    return GenerationOptions(
-        max_new_tokens=int(
-            _number(given, "max_new_tokens", settings.max_new_tokens, low=1, high=most)
-        ),
-        temperature=_number(given, "temperature", 0.0, low=0, high=100),
-        top_k=int(top_k) or None,
-        top_p=_number(given, "top_p", 1.0, low=0, high=1),
-        stop=tuple(stop),
-        seed=int(seed),
-        logprobs=_flag(given, "logprobs"),
-        stream=_flag(given, "stream"),
-    )
-
-
-def _number(given: Mapping[str, Any], name: str, default: float, *, low: int, high: int) -> float:
-    value = given.get(name, default)
-    # A whole number must stay one; what the default is says which kind is meant.
-    kinds = (int,) if isinstance(default, int) else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
-        kind = "a whole number" if isinstance(default, int) else "a number"
-        raise BadRequestError(f"{name} is {str(value)[:50]!r}, not {kind} from {low} to {high}")
-    return value
-
-
-def _flag(given: Mapping[str, Any], name: str) -> bool:
-    value = given.get(name, False)
-    if not isinstance(value, bool):
-        raise BadRequestError(f"{name} is {str(value)[:50]!r}, neither true nor false")
-    return value
-
-
-_WHOLE = {"type": "integer", "minimum": 0}
-_TEXT = {"type": "string", "minLength": 1}
-_INPUT: Mapping[str, object] = {
-    "anyOf": [
-        _TEXT,
-        {
-            "type": "object",
-            "properties": {
-                "text": _TEXT,
-                "max_new_tokens": {"type": "integer", "minimum": 1},
-                "temperature": {"type": "number", "minimum": 0, "maximum": 100},
-                "top_k": _WHOLE,
-                "top_p": {"type": "number", "minimum": 0, "maximum": 1},
-                "stop": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
-                "seed": _WHOLE,
-                "logprobs": {"type": "boolean"},
-                "stream": {"type": "boolean"},
-            },
-            "required": ["text"],
-        },
-    ]
-}
-_OUTPUT: Mapping[str, object] = {
-    "type": "object",
-    "properties": {
-        "text": {"type": "string"},
-        "finish_reason": {"enum": ["stop", "length", "error"]},
-        "prompt_tokens": _WHOLE,
-        "tokens": _WHOLE,
-        "logprobs": {"type": "array", "items": {"type": "number", "maximum": 0}},
-    },
-    "required": ["finish_reason", "prompt_tokens", "text", "tokens"],
-}
+def _named(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {"text": value}

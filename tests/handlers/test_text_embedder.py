@@ -1,5 +1,7 @@
 """TextEmbedder with the real weights of MiniLM: close in meaning, close in angle."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -109,3 +111,11 @@ def test_settings_and_files_that_do_not_exist_are_named(networks, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(LoadError, match=r"tokenizer.json is not a tokenizer's file"):
         load(TextEmbedder, tmp_path)
+
+
+def test_only_where_a_new_length_costs_a_first_call_a_long_text_warms_up(networks):
+    config = {"handler": {"max_length": 32, "warmup": False}}
+    handler = load(TextEmbedder, networks, model={"modelFile": "encoder.py"}, config=config)
+    assert [len(sample.ids) for sample in handler.examples()] == [6]
+    handler.settings = dataclasses.replace(handler.settings, compile="default")
+    assert [len(sample.ids) for sample in handler.examples()] == [6, 32]

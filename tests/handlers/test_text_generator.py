@@ -1,5 +1,6 @@
 """TextGenerator: each text goes on as it would alone, ends where it should, and can be streamed."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makemar.handlers import LoadError, TextGenerator, TextGeneratorSettings
-from makemar.handlers.generation import GenerationOptions, Row, choose
+from makemar.handlers.generation import Row, choose
+from makemar.handlers.generation_options import GenerationOptions
 from makemar.handlers.invariance import assert_batch_invariant
 from makemar.handlers.testing import Context, ask, load
 
@@ -129,6 +131,15 @@ def test_a_stop_token_ends_a_text_and_is_no_part_of_it(build):
     long, short = (answer.json() for answer in ask(handler, ["the cat!", "12345678901"]))
     assert (long["finish_reason"], long["tokens"]) == ("stop", 2)
     assert (short["finish_reason"], short["text"]) == ("stop", "")
+
+
+def test_the_warm_up_leaves_room_for_new_tokens(build):
+    handler = build(cache=True)
+    handler.settings = dataclasses.replace(handler.settings, compile="default")
+    short, long = handler.examples()
+    assert (len(short.ids), len(long.ids)) == (4, 62)
+    for prompt, row in handler.inference(handler.collate([short, long])):
+        assert len(row.ids) == prompt.options.max_new_tokens == 2
 
 
 def test_no_text_grows_over_what_the_network_can_take(build):
@@ -337,10 +348,11 @@ def test_outside_a_server_a_streamed_text_comes_at_once(build):
 
 
 def test_a_list_of_texts_is_answered_but_not_streamed(build):
-    two = {"instances": [{"text": "a"}, {"text": "the cat"}]}
-    both = {"instances": [{"text": "a", "stream": True}]}
+    instances = [{"text": "a", "max_new_tokens": 2}, "the cat"]
+    two = {"instances": instances, "parameters": {"max_new_tokens": 3}}
+    both = {"instances": ["a"], "parameters": {"stream": True}}
     answered, refused = ask(build(), [{"body": two}, {"body": both}])
-    assert len(answered.json()["predictions"]) == 2
+    assert [reply["tokens"] for reply in answered.json()["predictions"]] == [2, 3]
     assert refused.status == 400
 
 
