@@ -11,7 +11,13 @@ from urllib.parse import urlsplit
 from makemar.configs import ServerConfig
 from makemar.errors import ServingError
 
-__all__ = ["ServerAddresses", "check_ports", "server_addresses", "with_free_ports"]
+__all__ = [
+    "PortInUseError",
+    "ServerAddresses",
+    "check_ports",
+    "server_addresses",
+    "with_free_ports",
+]
 
 _LOOPBACK = "127.0.0.1"
 # TorchServe 0.12: the ports of an address that names none, without and with TLS.
@@ -28,6 +34,10 @@ _DEFAULTS = {
 }
 _GRPC = {"grpc_inference": 7070, "grpc_management": 7071}
 _EVERYBODY = "0.0.0.0"  # noqa: S104 - recognised, not chosen
+
+
+class PortInUseError(ServingError):
+    """Somebody else listens on a port that a server is to have; another port would do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +104,10 @@ def with_free_ports(config: ServerConfig) -> ServerConfig:
 
 
 def check_ports(config: ServerConfig) -> None:
-    """Raise ServingError, naming port, key and holder, if a port of this configuration is busy."""
+    """Raise PortInUseError, naming port, key and holder, if a port of this configuration is busy.
+
+    Raises ServingError for a port that is given twice, or an address that is not this machine's.
+    """
     seen: set[tuple[str, int]] = set()
     for item in _endpoints(config):
         # One address for inference and management is allowed: both APIs are served there then.
@@ -107,7 +120,7 @@ def check_ports(config: ServerConfig) -> None:
             _bind(item.host, item.port).close()
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise ServingError(
+                raise PortInUseError(
                     f"port {item.port} ({item.key}) is in use{_holder(item.port)}; stop that, or "
                     "choose another port"
                 ) from error

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["STARTED", "death_reason", "unloaded_models"]
+__all__ = ["STARTED", "could_not_bind", "death_reason", "unloaded_models"]
 
 STARTED = "Model server started."  # the last thing that TorchServe 0.12 prints at a good start
 _NOISE = re.compile(r"^(\s|WARNING: |nvidia-smi |xpu-smi |#|\d{4}-\d\d-\d\dT|$)")
 _SHUTDOWN = 'Exception in thread "Thread-'  # an ending server trips over what it never started
 _EXCEPTION = re.compile(r"^(?:\w+\.)+(\w+(?:Exception|Error)): (.+)$")
 _CAUSE = re.compile(r"^Caused by: \S+?(?:: (.+))?$")
+_UNBOUND = re.compile(r"^(?:\w+\.)+\w+Exception: Failed to bind ", re.MULTILINE)
 _UNLOADED = re.compile(r"Failed to load model: (\S+)[^\n]*\n(?:\S*?(\w+Exception): ([^\n]*))?")
 
 
@@ -25,6 +26,11 @@ def death_reason(printed: str) -> str:
     if told is not None:
         return told[2] + (f" ({causes[-1]})" if causes and causes[-1] not in told[2] else "")
     return ": ".join([line.strip() for line in lines if not _NOISE.match(line)][-2:])
+
+
+def could_not_bind(printed: str) -> bool:
+    """Whether a server did not start because a port of its was taken."""
+    return _UNBOUND.search(printed) is not None
 
 
 def unloaded_models(log: str) -> dict[str, str]:

@@ -123,7 +123,7 @@ def effective_config(config: ServerConfig, environ: Mapping[str, str]) -> Server
 def plan_launch(
     config: ServerConfig,
     *,
-    place: WorkDir,
+    work_dir: WorkDir,
     java: Path,
     home: Path,
     links: Sequence[ArchiveLink],
@@ -132,27 +132,30 @@ def plan_launch(
 ) -> Launch:
     """Plan a start with this configuration; nothing is written or run.
 
-    The server's model store is the one in `place` unless the configuration names one. The model API
-    is on unless the configuration says no: then the archives are loaded at start.
+    The server's model store is the one in `work_dir` unless the configuration names one. The model
+    API is on unless the configuration says no: then the archives are loaded at start.
     """
     config = _absolute(config)
     if config.enable_model_api is None:
         config = replace(config, enable_model_api=True)
     if loads_at_start(config):
         config = _with_models(config, links, settings)
-    store = Path(config.model_store) if config.model_store else place.model_store
+    store = Path(config.model_store) if config.model_store else work_dir.model_store
     config = replace(config, model_store=str(store))
     own = {
-        "TMPDIR": str(place.tmp),  # Python's, in the workers
-        "TEMP": str(place.tmp),
-        "LOG_LOCATION": str(place.logs),
-        "METRICS_LOCATION": str(place.logs),
+        "TMPDIR": str(work_dir.tmp),  # Python's, in the workers
+        "TEMP": str(work_dir.tmp),
+        "LOG_LOCATION": str(work_dir.logs),
+        "METRICS_LOCATION": str(work_dir.logs),
     }
     return Launch(
         config=config,
         addresses=server_addresses(config),
-        texts={place.config_file: format_server_config(config), place.log_config: _LOG_CONFIG},
-        command=_command(config, place=place, java=java, home=home, store=store),
+        texts={
+            work_dir.config_file: format_server_config(config),
+            work_dir.log_config: _LOG_CONFIG,
+        },
+        command=_command(config, work_dir=work_dir, java=java, home=home, store=store),
         environ={key: text for key, text in environ.items() if key not in _HIDDEN} | own,
     )
 
@@ -188,7 +191,7 @@ def _with_models(
 
 
 def _command(
-    config: ServerConfig, *, place: WorkDir, java: Path, home: Path, store: Path
+    config: ServerConfig, *, work_dir: WorkDir, java: Path, home: Path, store: Path
 ) -> tuple[str, ...]:
     """Write the command that TorchServe's launcher would run.
 
@@ -197,7 +200,7 @@ def _command(
     """
     options = (config.vmargs or "").split()
     if not any("log4j" in option and "configurationFile=" in option for option in options):
-        options.append(f"{_LOG_OPTION}classpath:log4j2.xml,{place.log_config}")
+        options.append(f"{_LOG_OPTION}classpath:log4j2.xml,{work_dir.log_config}")
     jars = str(home / "ts" / "frontend" / "*")
     if config.plugins_path:
         plugins = config.plugins_path
@@ -205,7 +208,7 @@ def _command(
     return (
         str(java),
         f"-Dmodel_server_home={home}",
-        f"-Djava.io.tmpdir={place.tmp}",
+        f"-Djava.io.tmpdir={work_dir.tmp}",
         *options,
         "-cp",
         jars,
@@ -213,7 +216,7 @@ def _command(
         "--python",
         sys.executable,
         "-f",
-        str(place.config_file),
+        str(work_dir.config_file),
         "-s",
         str(store),
         "-ncs",

@@ -7,11 +7,11 @@ import os
 import signal
 import time
 
-__all__ = ["end_group", "is_alive", "reap", "start_time"]
+__all__ = ["is_alive", "reap", "start_time", "terminate_group"]
 
 # A stored start time comes back through the clock of the machine, which may have been set.
 _TOLERANCE = 2.0  # seconds
-_LOOK = 0.02  # seconds between two looks
+_POLL_INTERVAL = 0.02  # seconds
 _KILL_PATIENCE = 5.0  # seconds until what was killed is gone
 
 
@@ -37,7 +37,7 @@ def is_alive(pid: int, started: float) -> bool:
         return False
 
 
-def end_group(leader: int, started: float, *, grace: float) -> None:
+def terminate_group(leader: int, started: float, *, grace: float) -> None:
     """End a process and everything in its group.
 
     The leader is asked first and has `grace` seconds to end its workers itself; then all that is
@@ -55,7 +55,7 @@ def end_group(leader: int, started: float, *, grace: float) -> None:
     while _members(leader) and time.monotonic() < deadline:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader, signal.SIGKILL)
-        time.sleep(_LOOK)
+        time.sleep(_POLL_INTERVAL)
 
 
 def reap(pid: int) -> None:
@@ -67,7 +67,7 @@ def reap(pid: int) -> None:
 def _until_gone(pid: int, started: float, patience: float) -> None:
     deadline = time.monotonic() + patience
     while is_alive(pid, started) and time.monotonic() < deadline:
-        time.sleep(_LOOK)
+        time.sleep(_POLL_INTERVAL)
 
 
 def _members(group: int) -> list[int]:

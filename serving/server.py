@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,25 +10,25 @@ from functools import partial
 from pathlib import Path
 
 from makemar.configs import ServerConfig, load_profile
-from makemar.errors import ServingError, UnreachableError
-from makemar.serving.addresses import ServerAddresses, check_ports, with_free_ports
+from makemar.errors import ServingError
+from makemar.serving.addresses import (
+    PortInUseError,
+    ServerAddresses,
+    check_ports,
+    with_free_ports,
+)
 from makemar.serving.archive_links import ArchiveLink, link_archives, plan_links
 from makemar.serving.descriptions import ModelDescription
 from makemar.serving.guard import remove_paths
 from makemar.serving.inference import InferenceClient
+from makemar.serving.interrupts import postponed_interrupts
 from makemar.serving.java import find_java
 from makemar.serving.java_process import JavaProcess
-from makemar.serving.launch import (
-    Launch,
-    effective_config,
-    loads_at_start,
-    plan_launch,
-    torchserve_home,
-)
-from makemar.serving.loading import await_loaded, check_loaded, register_archives
+from makemar.serving.launch import Launch, effective_config, plan_launch, torchserve_home
 from makemar.serving.management import ManagementClient
 from makemar.serving.model_settings import ModelSettings
-from makemar.serving.state import ServerState, check_unused
+from makemar.serving.running_server import RunningServer, await_running
+from makemar.serving.state import ServerState, check_unused, claim_work_dir
 from makemar.serving.work_dir import make_work_dir
 
 __all__ = ["TorchServe"]
@@ -79,15 +80,11 @@ class TorchServe:
         self._start_timeout = start_timeout
         self._stop_timeout = stop_timeout
         self._additions = dict(environ or {})
-        self._java: JavaProcess | None = None
-        self._launch: Launch | None = None
-        self._management: ManagementClient | None = None
-        self._inference: InferenceClient | None = None
-        self._models: tuple[ModelDescription, ...] = ()
+        self._server: RunningServer | None = None
         self._logs = ("", "")
 
     def __repr__(self) -> str:
-        state = "stopped" if self._java is None else f"pid {self._java.pid}"
+        state = "stopped" if self._server is None else f"pid {self._server.java.pid}"
         return f"TorchServe({[str(archive) for archive in self._archives]}, {state})"
 
     def __enter__(self) -> TorchServe:
@@ -104,8 +101,8 @@ class TorchServe:
         worker's own traceback for one whose handler fails, and ServingError, with Java's reason,
         for the rest: no Java, a busy port, a setting that the server refuses. Then nothing stays.
         """
-        if self._java is not None:
-            raise ServingError(f"this server runs already (pid {self._java.pid}); stop it first")
+        if self._server is not None:
+            raise ServingError(f"this server runs already (pid {self.pid}); stop it first")
         if self._folder is not None:
             check_unused(self._folder)
         environ = {**os.environ, **self._additions}
@@ -129,9 +126,8 @@ class TorchServe:
                     environ=environ,
                 )
                 return self._bring_up(plan, links, deadline)
-            except ServingError as error:
-                taken = self._free_ports and "Failed to bind" in str(error)
-                if not (taken and tries_left):
+            except PortInUseError:
+                if not (self._free_ports and tries_left):
                     raise
 
     def stop(self) -> None:
@@ -140,61 +136,49 @@ class TorchServe:
         TorchServe takes three to five seconds to end: it waits for open connections. Does nothing
         to a server that is not running or was detached.
         """
-        java, self._java = self._java, None
-        if java is None:
-            return
-        for client in (self._management, self._inference):
-            if client is not None:
-                client.close()
-        try:
-            java.end()
-        finally:
-            self._logs = (java.log()[-_KEPT:], java.worker_words()[-_KEPT:])
-            java.clear()
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+            self._end(server.java)
 
     def detach(self) -> ServerState:
         """Let the server outlive this process; `stop_server` ends it.
 
         Raises ServingError if it has no work directory of its own to be found in.
         """
-        java = self._running()
-        if java.place.private:
+        server = self._running()
+        if server.java.work_dir.private:
             raise ServingError("a server in a temporary folder cannot be detached; give a work_dir")
-        state = self._state(java)
-        java.detach()
-        self._java = None
-        return state
+        server.java.detach()
+        self._server = None
+        return server.state
 
     def wait(self, timeout: float | None = None) -> int | None:
         """Wait until the server ends by itself and return its exit code.
 
         Returns None if it still runs after `timeout` seconds. Negative codes are signals.
         """
-        return self._running().wait(timeout)
+        return self._running().java.wait(timeout)
 
     @property
     def management(self) -> ManagementClient:
         """A client of the management API that has the key and reads the log."""
-        self._running()
-        assert self._management is not None  # noqa: S101 - set before anything runs
-        return self._management
+        return self._running().management
 
     @property
     def inference(self) -> InferenceClient:
         """A client of the inference API that has the key."""
-        self._running()
-        assert self._inference is not None  # noqa: S101 - set before anything runs
-        return self._inference
+        return self._running().inference
 
     @property
     def models(self) -> tuple[ModelDescription, ...]:
         """What was loaded at the start, in the order of the archives."""
-        return self._models
+        return self._running().models
 
     @property
     def addresses(self) -> ServerAddresses:
         """Where the server is reached."""
-        return self._launched().addresses
+        return self._running().launch.addresses
 
     @property
     def metrics_url(self) -> str:
@@ -204,91 +188,68 @@ class TorchServe:
     @property
     def key_file(self) -> Path | None:
         """The file with the keys, None if the server asks for none."""
-        java, launch = self._running(), self._launched()
-        return None if launch.config.disable_token_authorization else java.place.key_file
+        return self._running().key_file
 
     @property
     def work_dir(self) -> Path:
         """The folder that the server lives in."""
-        return self._running().place.root
+        return self._running().java.work_dir.root
 
     @property
     def pid(self) -> int:
         """The process id of Java, which leads the group of its workers."""
-        return self._running().pid
+        return self._running().java.pid
 
     def log(self) -> str:
         """Return what the server printed and logged; after its end the last million characters."""
-        return self._logs[0] if self._java is None else self._java.log()
+        return self._logs[0] if self._server is None else self._server.java.log()
 
     def model_log(self) -> str:
         """Return what the workers printed; after the end the last million characters."""
-        return self._logs[1] if self._java is None else self._java.worker_words()
+        return self._logs[1] if self._server is None else self._server.java.model_log()
 
     def _bring_up(
         self, plan: Callable[..., Launch], links: tuple[ArchiveLink, ...], deadline: float
     ) -> None:
         """Start Java, then the models; on any failure leave nothing behind."""
-        place = make_work_dir(self._folder)
+        with contextlib.ExitStack() as undo:
+            lock = None if self._folder is None else claim_work_dir(self._folder)
+            if lock is not None:
+                undo.callback(lock.release)
+            work_dir = make_work_dir(self._folder)
+            undo.callback(remove_paths, work_dir.leftovers)
+            launch = plan(work_dir=work_dir)
+            if launch.config.model_store == str(work_dir.model_store):
+                link_archives(links, work_dir.model_store)
+            # A Ctrl-C between a process and its name would leave it to nobody.
+            with postponed_interrupts():
+                java = JavaProcess(launch, work_dir, grace=self._stop_timeout, lock=lock)
+                undo.pop_all()  # the folder and its lock are Java's now
+                undo.callback(self._abandon, java)
+            server = await_running(
+                java, launch, links=links, settings=self._settings, deadline=deadline
+            )
+            if not work_dir.private:
+                server.state.write()
+            self._server = server
+            undo.pop_all()
+
+    def _abandon(self, java: JavaProcess) -> None:
+        """End a server that did not come up."""
+        self._server = None
         try:
-            launch = self._launch = plan(place=place)
-            if launch.config.model_store == str(place.model_store):
-                link_archives(links, place.model_store)
-            java = self._java = JavaProcess(launch, place, grace=self._stop_timeout)
-            java.await_start(deadline)
-            self._connect(java, launch)
-            self._models = self._load(java, links, deadline)
-            if not place.private:
-                self._state(java).write()
-        except BaseException:
-            if self._java is None:
-                remove_paths(place.leftovers)
-            else:
-                self._java.kill()
-                self.stop()
-            raise
+            java.kill()
+        finally:
+            self._end(java)
 
-    def _connect(self, java: JavaProcess, launch: Launch) -> None:
-        """Make the clients; the server has written its keys by now."""
-        self._management = ManagementClient(
-            launch.addresses.management, key_file=self.key_file, worker_log=java.server_log
-        )
-        self._inference = InferenceClient(launch.addresses.inference, key_file=self.key_file)
-
-    def _load(
-        self, java: JavaProcess, links: tuple[ArchiveLink, ...], deadline: float
-    ) -> tuple[ModelDescription, ...]:
-        config = self._launched().config
+    def _end(self, java: JavaProcess) -> None:
         try:
-            loaded = await_loaded(self.management, java, deadline) if config.load_models else ()
-            if loads_at_start(config):
-                check_loaded(loaded, links, self._settings)
-                return loaded
-            return loaded + register_archives(self.management, links, self._settings, deadline)
-        except UnreachableError as error:
-            code = java.exit_code
-            if code is None:
-                raise
-            raise ServingError(f"TorchServe ended while it started: {java.reason(code)}") from error
+            java.end()
+        finally:
+            self._logs = (java.log()[-_KEPT:], java.model_log()[-_KEPT:])
+            java.clear()
 
-    def _state(self, java: JavaProcess) -> ServerState:
-        own = self._launched().config.model_store == str(java.place.model_store)
-        return ServerState(
-            work_dir=java.place.root,
-            pid=java.pid,
-            started=java.started,
-            addresses=self.addresses,
-            key_file=self.key_file,
-            tmp_dir=java.place.tmp,
-            model_store=java.place.model_store if own else None,
-        )
-
-    def _running(self) -> JavaProcess:
-        if self._java is None:
+    def _running(self) -> RunningServer:
+        if self._server is None:
             raise ServingError("the server is not running; call start(), or use it as a context")
-        return self._java
-
-    def _launched(self) -> Launch:
-        self._running()
-        assert self._launch is not None  # noqa: S101 - set before anything runs
-        return self._launch
+        return self._server

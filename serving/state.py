@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,10 +14,13 @@ from makemar.serving.guard import remove_paths
 from makemar.serving.inference import InferenceClient
 from makemar.serving.log_file import LogFile
 from makemar.serving.management import ManagementClient
-from makemar.serving.processes import end_group, is_alive, reap
+from makemar.serving.processes import is_alive, reap, terminate_group
 from makemar.serving.work_dir import STATE_NAME, WorkDir
+from makemar.serving.work_dir_lock import WorkDirLock
 
-__all__ = ["ServerState", "check_unused", "stop_server"]
+__all__ = ["ServerState", "check_unused", "claim_work_dir", "stop_server"]
+
+_PATIENCE = 10.0  # seconds for a server that is just stopping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +118,14 @@ def check_unused(work_dir: Path) -> None:
         )
 
 
+def claim_work_dir(work_dir: Path) -> WorkDirLock:
+    """Take the lock of a server's folder, which is made if need be, for as long as a server runs.
+
+    Raises ServingError if another server runs, starts or stops there. One that stops gets time.
+    """
+    return WorkDirLock.take(work_dir, patience=_PATIENCE, check=lambda: check_unused(work_dir))
+
+
 def stop_server(work_dir: Path, *, grace: float = 15.0) -> bool:
     """Stop the server that was started in a folder, and everything that it started.
 
@@ -123,10 +135,20 @@ def stop_server(work_dir: Path, *, grace: float = 15.0) -> bool:
     """
     state = ServerState.read(work_dir)
     alive = state.alive
-    end_group(state.pid, state.started, grace=grace)
+    terminate_group(state.pid, state.started, grace=grace)
     reap(state.pid)
-    place = WorkDir(root=work_dir, tmp=state.tmp_dir, private=False)
-    # The file may have come with a folder from elsewhere: it must not choose what is removed.
-    leftovers = place.leftovers if place.owns_tmp else (place.key_file, place.state_file)
-    remove_paths(leftovers)
+    _remove_leftovers(state, work_dir)
     return alive
+
+
+def _remove_leftovers(state: ServerState, work_dir: Path) -> None:
+    """Remove what an ended server left, unless its owner has done so and another starts there."""
+    places = WorkDir(root=work_dir, tmp=state.tmp_dir, private=False)
+    # The file may have come with a folder from elsewhere: it must not choose what is removed.
+    leftovers = places.leftovers if places.owns_tmp else (places.key_file, places.state_file)
+    with contextlib.ExitStack() as held, contextlib.suppress(ServingError):
+        # The owner may hold it still; a server that starts there removes the old state first.
+        with contextlib.suppress(ServingError):
+            held.callback(WorkDirLock.take(work_dir).release)
+        if ServerState.read(work_dir) == state:
+            remove_paths(leftovers)

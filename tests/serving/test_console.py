@@ -1,6 +1,6 @@
 import pytest
 
-from makemar.serving.console import death_reason, unloaded_models
+from makemar.serving.console import could_not_bind, death_reason, unloaded_models
 
 SHUTDOWN = """\
 Exception in thread "Thread-0" java.util.concurrent.RejectedExecutionException: event executor
@@ -43,6 +43,15 @@ nvidia-smi not available or failed: Cannot run program "nvidia-smi": error=2, No
 )
 def test_java_s_own_reason_is_found_among_what_it_prints(printed: str, reason: str):
     assert death_reason(NOISE + printed + SHUTDOWN) == reason
+
+
+def test_only_a_port_that_is_taken_is_told_as_one():
+    bound = "java.io.IOException: Failed to bind to address: http://127.0.0.1:28080\n"
+    grpc = "java.io.IOException: Failed to bind to address /127.0.0.1:7070\n"
+    assert could_not_bind(NOISE + bound + SHUTDOWN)
+    assert could_not_bind(NOISE + grpc)
+    assert not could_not_bind(NOISE + SHUTDOWN)
+    assert not could_not_bind("2026-12-01T11:48:48 my model: Failed to bind the book\n")
 
 
 def test_an_archive_that_a_start_left_out_is_found_with_its_reason():

@@ -21,7 +21,7 @@ LINK = ArchiveLink(source=Path("/a/m.mar"), model="m", version="1.0", name="m.ma
 def plan(config: ServerConfig, root: Path, **environ: str) -> Launch:
     return plan_launch(
         config,
-        place=WorkDir(root=root, tmp=root / "tmp", private=False),
+        work_dir=WorkDir(root=root, tmp=root / "tmp", private=False),
         java=Path("/java"),
         home=Path("/site"),
         links=(LINK,),

@@ -1,11 +1,14 @@
 """Real servers, from their start to the last trace of them."""
 
+import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,6 +27,7 @@ from makemar.errors import (
 )
 from makemar.serving import KeyFile, ServerState, TorchServe, stop_server
 from makemar.serving.addresses import with_free_ports
+from makemar.serving.work_dir_lock import WorkDirLock
 
 pytestmark = pytest.mark.server
 
@@ -85,8 +89,6 @@ def test_a_server_runs_where_no_java_is_installed_and_leaves_nothing(
 
 @pytest.mark.parametrize("key", ["inference_address", "grpc_management_port"])
 def test_a_port_in_use_stops_the_start_before_it_begins(temporary: Path, pack: Pack, key: str):
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         value = port if key.endswith("port") else f"http://127.0.0.1:{port}"
@@ -229,6 +231,7 @@ def test_a_detached_server_is_found_used_and_stopped_by_its_folder(
         "log4j2-console.xml",
         "logs",
         "model_store",
+        "server.lock",
     }
     with pytest.raises(ServingError, match="no server was started in"):
         stop_server(folder)
@@ -265,6 +268,73 @@ def test_a_server_whose_java_dies_is_noticed_and_cleaned_up(temporary: Path, pac
             server.inference.predict("counter", b"")
     assert not [pid for pid in pids if running(pid)]
     assert list(temporary.iterdir()) == []
+
+
+def test_of_two_starts_in_one_folder_one_succeeds(tmp_path: Path):
+    folder = tmp_path / "work"
+    servers = [TorchServe(work_dir=folder, stop_timeout=0, environ=QUIET) for _ in range(2)]
+    refused: list[ServingError] = []
+
+    def start(server: TorchServe) -> None:
+        try:
+            server.start()
+        except ServingError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=start, args=[server]) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    try:
+        (error,) = refused
+        assert str(folder) in str(error)
+        (running,) = [server for server in servers if "pid" in repr(server)]
+        assert running.management.models() == ()
+        assert ServerState.read(folder).pid == running.pid
+    finally:
+        for server in servers:
+            server.stop()
+    WorkDirLock.take(folder).release()
+
+
+def test_a_folder_is_its_servers_until_that_has_ended(tmp_path: Path, wait_for: WaitFor):
+    folder = tmp_path / "work"
+    server = TorchServe(work_dir=folder, environ=QUIET)
+    server.start()
+    state = server.detach()
+    try:
+        with pytest.raises(ServingError, match="for a server of its own"):
+            WorkDirLock.take(folder)
+        os.kill(state.pid, signal.SIGKILL)  # without a word to anybody
+        os.waitpid(state.pid, 0)
+        with TorchServe(work_dir=folder, stop_timeout=0, environ=QUIET) as second:
+            assert second.management.models() == ()
+    finally:
+        with contextlib.suppress(ServingError):
+            stop_server(folder)
+
+
+def test_a_port_that_is_taken_in_between_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        tries: list[ServerConfig] = []
+
+        def unlucky(config: ServerConfig) -> ServerConfig:
+            free = with_free_ports(config)
+            if not tries:
+                free = replace(free, inference_address=f"http://127.0.0.1:{port}")
+            tries.append(free)
+            return free
+
+        monkeypatch.setattr("makemar.serving.server.with_free_ports", unlucky)
+        # Java itself finds it taken.
+        monkeypatch.setattr("makemar.serving.server.check_ports", lambda _: None)
+        with TorchServe(work_dir=tmp_path / "w", stop_timeout=0, environ=QUIET) as server:
+            assert len(tries) == 2
+            assert server.addresses.inference == tries[1].inference_address
 
 
 OWNER = """
