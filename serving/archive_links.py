@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from makemar.archiver import read_archive
 from makemar.errors import ServingError
 
-__all__ = ["ArchiveLink", "link_archives", "plan_links"]
+__all__ = ["ArchiveLink", "add_link", "link_archives", "plan_links"]
 
 _DEFAULT_VERSION = "1.0"  # TorchServe 0.12: for an archive that names none
 
@@ -48,21 +49,59 @@ def plan_links(archives: Iterable[Path | str], *, store: Path | None) -> tuple[A
 
 
 def link_archives(links: Iterable[ArchiveLink], store: Path) -> None:
-    """Link the archives into a store, in place of older links of the same names."""
+    """Link the archives into a store in which no server runs; older links of these names go.
+
+    Raises ServingError if a name is taken by something that is no link.
+    """
     for item in links:
         place = store / item.name
         if place.is_symlink():
             place.unlink()
-        place.symlink_to(item.source)
+        if not _link(item.source, place):
+            raise ServingError(f"{place} is in the way of a link to {item.source}; move it away")
+
+
+def add_link(source: Path, store: Path) -> str:
+    """Link an archive into a running server's store and return its name there.
+
+    A name that is there already is used for the same archive alone: TorchServe 0.12 links model
+    directories instead of copying them, and a worker that starts again would load another's code.
+    Raises ArchiveError for an archive that TorchServe cannot load.
+    """
+    (planned,) = plan_links([source], store=None)
+    for name in _names(planned.source):
+        place = store / name
+        if _link(planned.source, place):
+            return name
+        if place.is_symlink() and place.readlink() == planned.source:
+            return name
+    raise AssertionError("there is always another name")
+
+
+def _link(source: Path, place: Path) -> bool:
+    """Make a link, unless something is there; return whether it was made."""
+    try:
+        place.symlink_to(source)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise ServingError(f"cannot link {source} to {place}: {error.strerror}") from error
+    return True
 
 
 def _free_name(source: Path, links: Sequence[ArchiveLink]) -> str:
-    """Choose a name that no other archive has; TorchServe 0.12 refuses `..` anywhere in it."""
+    """Choose a name that no other archive has."""
     taken = {link.name for link in links}
+    return next(name for name in _names(source) if name not in taken)
+
+
+def _names(source: Path) -> Iterator[str]:
+    """Think of names for an archive, best first; TorchServe 0.12 refuses `..` anywhere in them."""
     plain = source.name.replace("..", "__")
+    yield plain
     stem, dot, suffix = plain.partition(".")
-    names = [plain, *(f"{stem}-{number}{dot}{suffix}" for number in range(2, len(links) + 3))]
-    return next(name for name in names if name not in taken)
+    for number in count(2):
+        yield f"{stem}-{number}{dot}{suffix}"
 
 
 def _check(link: ArchiveLink, others: Sequence[ArchiveLink], store: Path | None) -> None:

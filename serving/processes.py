@@ -43,6 +43,8 @@ def terminate_group(leader: int, started: float, *, grace: float) -> None:
     The leader is asked first and has `grace` seconds to end its workers itself; then all that is
     left is killed. Does nothing to a process that only has the leader's old id.
     """
+    if leader <= 1:  # 0 is the caller's own group, 1 the system's first process
+        raise ValueError(f"{leader} is no server's process")
     if is_alive(leader, started) and grace > 0:
         with contextlib.suppress(ProcessLookupError):
             os.kill(leader, signal.SIGTERM)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from makemar.errors import ServingError
 from makemar.serving.addresses import ServerAddresses
-from makemar.serving.archive_links import link_archives, plan_links
+from makemar.serving.archive_links import add_link
 from makemar.serving.guard import remove_paths
 from makemar.serving.inference import InferenceClient
 from makemar.serving.log_file import LogFile
@@ -49,7 +49,7 @@ class ServerState:
             key_file, store = data["key_file"], data["model_store"]
             return cls(
                 work_dir=Path(data["work_dir"]),
-                pid=int(data["pid"]),
+                pid=_pid(data["pid"]),
                 started=float(data["started"]),
                 addresses=ServerAddresses(**data["addresses"]),
                 key_file=None if key_file is None else Path(key_file),
@@ -84,18 +84,16 @@ class ServerState:
         """Return a client that has this server's key; `timeout` in seconds."""
         return InferenceClient(self.addresses.inference, key_file=self.key_file, timeout=timeout)
 
-    def shelve(self, archive: Path) -> str:
+    def add_to_store(self, archive: Path) -> str:
         """Bring an archive within the server's reach; return the URL to register it under.
 
         TorchServe 0.12 takes the last part of a path for a name in its model store: the archive
-        is linked in there, or named by a file URL if the store is its user's. Raises ArchiveError
-        for one that TorchServe cannot load.
+        is linked in there, under a name that no other archive has, or named by a file URL if the
+        store is its user's. Raises ArchiveError for one that TorchServe cannot load.
         """
         if self.model_store is None or not self.model_store.is_dir():
             return archive.absolute().as_uri()
-        links = plan_links([archive], store=None)
-        link_archives(links, self.model_store)
-        return links[0].name
+        return add_link(archive, self.model_store)
 
     def write(self) -> None:
         """Write the state into its folder, whole or not at all."""
@@ -104,6 +102,13 @@ class ServerState:
         text = json.dumps(asdict(self), indent=2, default=str)  # paths become texts
         draft.write_text(f"{text}\n", encoding="utf-8")
         draft.replace(path)
+
+
+def _pid(value: object) -> int:
+    """Read the id of a process that can be a server: 0 and less are groups to the system."""
+    if type(value) is not int or not 1 < value < 2**31:
+        raise ValueError("not the id of a server")
+    return value
 
 
 def check_unused(work_dir: Path) -> None:

@@ -36,6 +36,13 @@ def test_links_of_an_earlier_run_are_replaced(zip_up: ZipUp, tmp_path: Path):
     assert (tmp_path / "one.mar").resolve() == newer.resolve()
 
 
+def test_a_file_in_the_way_of_a_link_is_told_and_kept(zip_up: ZipUp, tmp_path: Path):
+    (tmp_path / "one.mar").write_text("precious")
+    with pytest.raises(ServingError, match=r"one\.mar is in the way of a link"):
+        link_archives(plan_links([zip_up("one", SOURCE)], store=None), tmp_path)
+    assert (tmp_path / "one.mar").read_text() == "precious"
+
+
 def test_a_name_with_two_dots_is_one_that_the_server_takes(zip_up: ZipUp):
     path = zip_up("one", SOURCE)
     path = path.rename(path.with_name("one..two.mar"))

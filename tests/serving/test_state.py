@@ -9,7 +9,7 @@ import pytest
 
 from makemar.errors import ArchiveError, ServingError
 from makemar.serving import ServerAddresses, ServerState, stop_server
-from makemar.serving.processes import start_time
+from makemar.serving.processes import start_time, terminate_group
 
 ADDRESSES = ServerAddresses(
     inference="http://127.0.0.1:1",
@@ -55,6 +55,22 @@ def test_a_damaged_state_is_told(tmp_path: Path, text: str):
     (tmp_path / "server.json").write_text(text)
     with pytest.raises(ServingError, match="is damaged"):
         ServerState.read(tmp_path)
+
+
+@pytest.mark.parametrize("pid", [0, 1, -1, -5, 2**80, True, 7.5, None])
+def test_a_process_id_that_cannot_be_a_servers_is_damage(tmp_path: Path, pid: object):
+    make_state(tmp_path).write()
+    path = tmp_path / "server.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "pid": pid}))
+    for read in (ServerState.read, stop_server):
+        with pytest.raises(ServingError, match="is damaged"):
+            read(tmp_path)
+
+
+@pytest.mark.parametrize("pid", [-5, 0, 1])
+def test_no_group_is_ended_that_cannot_be_a_servers(pid: int):
+    with pytest.raises(ValueError, match="no server's process"):
+        terminate_group(pid, start_time(1) or 0.0, grace=0)
 
 
 def test_a_process_that_has_the_id_of_an_ended_server_is_left_alone(tmp_path: Path):
@@ -104,8 +120,32 @@ def test_an_archive_comes_within_reach_by_name_or_by_url(
     archive = zip_up("one", "def handle(data, context):\n    return data\n")
     state = make_state(tmp_path)
     (tmp_path / "model_store").mkdir()
-    assert state.shelve(archive) == "one.mar"
+    assert state.add_to_store(archive) == "one.mar"
     assert (tmp_path / "model_store" / "one.mar").samefile(archive)
-    assert make_state(tmp_path, keys=False).shelve(archive) == f"file://{archive}"
+    assert make_state(tmp_path, keys=False).add_to_store(archive) == f"file://{archive}"
     with pytest.raises(ArchiveError):
-        state.shelve(tmp_path / "missing.mar")
+        state.add_to_store(tmp_path / "missing.mar")
+
+
+def test_an_archive_never_takes_the_place_of_another_in_the_store(
+    tmp_path: Path, zip_up: Callable[..., Path]
+):
+    source = "def handle(data, context):\n    return data\n"
+    first, second = zip_up("one", source), zip_up("one", source, version="2.0")
+    state, store = make_state(tmp_path), tmp_path / "model_store"
+    store.mkdir()
+    assert state.add_to_store(first) == "one.mar"
+    assert state.add_to_store(second) == "one-2.mar"
+    assert state.add_to_store(first) == "one.mar"
+    assert state.add_to_store(second) == "one-2.mar"
+    assert (store / "one.mar").samefile(first)
+    assert (store / "one-2.mar").samefile(second)
+
+
+def test_a_file_of_the_same_name_in_the_store_stays(tmp_path: Path, zip_up: Callable[..., Path]):
+    archive = zip_up("one", "def handle(data, context):\n    return data\n")
+    store = tmp_path / "model_store"
+    store.mkdir()
+    (store / "one.mar").write_text("downloaded")
+    assert make_state(tmp_path).add_to_store(archive) == "one-2.mar"
+    assert (store / "one.mar").read_text() == "downloaded"

@@ -223,7 +223,7 @@ def _reachable(archive: str, work_dir: Path, url: str | None) -> str:
     if not path.exists():
         return archive
     state = None if url else read_state(work_dir)
-    return path.absolute().as_uri() if state is None else state.shelve(path)
+    return path.absolute().as_uri() if state is None else state.add_to_store(path)
 
 
 def _row(item: ModelDescription, *, default: bool) -> tuple[object, ...]:
