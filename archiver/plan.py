@@ -14,6 +14,7 @@ from makemar.archiver.build_time import find_build_time
 from makemar.archiver.entry import check_handler_file, check_model_file
 from makemar.archiver.handler import Handler, resolve_handler
 from makemar.archiver.identity import check_identity
+from makemar.archiver.imports import list_imports
 from makemar.archiver.manifest import Manifest, format_manifest, format_time
 from makemar.archiver.member import MANIFEST_NAME, Member, member_order
 from makemar.archiver.names import check_member_names, settle_members
@@ -80,8 +81,8 @@ def _plan(spec: ArchiveSpec) -> ArchivePlan:
     parse = cache(parse_python)
     findings += _check_files(spec, handler, files, parse)
     trace = _trace(spec, named, files, parse)
-    vendored = list_vendored() if spec.vendor and spec.runtime != "LSP" else ()
-    members, clashes = settle_members([*named, *trace.members, *vendored])
+    packed = [*named, *trace.members]
+    members, clashes = settle_members([*packed, *_vendored(spec, packed, parse)])
     findings += [*trace.findings, *clashes, *check_member_names(members, handler)]
     manifest = _make_manifest(spec, handler, time)
     ordered = sorted((_manifest_member(manifest), *members), key=lambda m: member_order(m.name))
@@ -136,6 +137,15 @@ def _trace(
     provided = {m.name: m.source for m in reversed(named) if isinstance(m.source, Path)}
     roots = [path.parent for path in files.values()]
     return trace_imports(files, [*roots, spec.base], provided, parse)
+
+
+def _vendored(spec: ArchiveSpec, packed: list[Member], parse: Parser) -> tuple[Member, ...]:
+    """Choose what of makemar goes along, by what the packed code imports of it."""
+    if not spec.vendor or spec.runtime == "LSP":
+        return ()
+    sources = [m.source for m in packed if isinstance(m.source, Path) and m.name.endswith(".py")]
+    trees = [tree for tree in map(parse, sources) if isinstance(tree, ast.Module)]
+    return list_vendored(found for tree in trees for found in list_imports(tree))
 
 
 def _make_manifest(spec: ArchiveSpec, handler: Handler | None, time: datetime) -> Manifest:
