@@ -48,12 +48,11 @@ def await_loaded(
     for name, reason in unloaded_models(java.server_log.since(java.server_log_start)).items():
         raise ServingError(f"the server could not load {name} from load_models: {reason}")
     found = [item for entry in client.models() for item in client.describe(entry.name, "all")]
-    watch = WorkerWatch(java.server_log, java.server_log_start)
     return tuple(
         await_workers(
             partial(_describe, client, item),
             wait=_left(deadline),
-            watch=watch,
+            watch=WorkerWatch(java.server_log, java.server_log_start),
             url=client.url,
         )
         for item in found

@@ -14,8 +14,8 @@ class LogReader(Protocol):
     def mark(self) -> int:
         """Return the place where the log ends now."""
 
-    def since(self, mark: int) -> str:
-        """Return what was written after a place."""
+    def read_on(self, mark: int) -> tuple[str, int]:
+        """Return the whole lines that were written after a place, and the place after them."""
 
 
 class LogFile:
@@ -33,9 +33,23 @@ class LogFile:
 
     def since(self, mark: int) -> str:
         """Return the text from that byte on, or all of it if the log was rotated meanwhile."""
+        return self._read(mark)[0].decode("utf-8", errors="replace")
+
+    def read_on(self, mark: int) -> tuple[str, int]:
+        """Return the whole lines from that byte on, and the byte after them.
+
+        A line that is still being written is left for the next time; of a log that was rotated
+        meanwhile all lines are returned.
+        """
+        found, start = self._read(mark)
+        whole = found[: found.rfind(b"\n") + 1]
+        return whole.decode("utf-8", errors="replace"), start + len(whole)
+
+    def _read(self, mark: int) -> tuple[bytes, int]:
+        """Read what there is from a byte on, or from the first if there are not so many."""
         try:
             with self.path.open("rb") as log:
-                log.seek(mark if mark <= self.mark() else 0)
-                return log.read().decode("utf-8", errors="replace")
+                start = log.seek(mark if mark <= self.mark() else 0)
+                return log.read(), start
         except OSError:
-            return ""
+            return b"", 0

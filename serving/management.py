@@ -173,25 +173,27 @@ class ManagementClient:
         Raises WorkersFailedError if a new worker does not come up; the server goes on trying, so
         scale back if that is not wanted.
         """
-        most = min_worker if max_worker is None else max_worker
-        if not 0 <= min_worker <= most:
+        maximum = min_worker if max_worker is None else max_worker
+        if not 0 <= min_worker <= maximum:
             # The server kills every worker of the model when it is given a negative number.
             raise ServingError(
-                f"{model_title(model, version)} cannot have {min_worker} to {most} workers; give a "
-                "min_worker from 0 up to max_worker"
+                f"{model_title(model, version)} cannot have {min_worker} to {maximum} workers; "
+                "give a min_worker from 0 up to max_worker"
             )
         watch = WorkerWatch.from_now(self._worker_log)
         self._call(
             "PUT",
             "models",
             *model_path(model, version),
-            query=_query(min_worker=min_worker, max_worker=most, synchronous="false"),
+            query=_query(min_worker=min_worker, max_worker=maximum, synchronous="false"),
             about=f"scaling {model_title(model, version)}",
             timeout=self._patience(wait),
         )
         if wait is None:
             return self._one(model, version)
-        return self._await(model, version, least=min_worker, most=most, wait=wait, watch=watch)
+        return self._await(
+            model, version, minimum=min_worker, maximum=maximum, wait=wait, watch=watch
+        )
 
     def set_default(self, model: str, version: str) -> None:
         """Make a version the one that requests without a version get."""
@@ -269,11 +271,13 @@ class ManagementClient:
         *,
         wait: float,
         watch: WorkerWatch,
-        least: int | None = None,
-        most: int | None = None,
+        minimum: int | None = None,
+        maximum: int | None = None,
     ) -> ModelDescription:
         describe = partial(self._one, model, version)
-        return await_workers(describe, least=least, most=most, wait=wait, watch=watch, url=self.url)
+        return await_workers(
+            describe, minimum=minimum, maximum=maximum, wait=wait, watch=watch, url=self.url
+        )
 
 
 def _query(**values: str | int | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from makemar.errors import ServingError
 
 __all__ = ["ModelSettings", "check_settings"]
 
-_LEAST = {
+_MINIMUM = {
     "workers": (0, ""),
     "initial_workers": (0, ""),
     "batch_size": (1, ""),
@@ -41,6 +41,6 @@ def check_settings(**settings: int | None) -> None:
     takes for unset.
     """
     for name, value in settings.items():
-        least, why = _LEAST[name]
-        if value is not None and value < least:
-            raise ServingError(f"{name} is {value}; give {least} or more{why}")
+        minimum, why = _MINIMUM[name]
+        if value is not None and value < minimum:
+            raise ServingError(f"{name} is {value}; give {minimum} or more{why}")

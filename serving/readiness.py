@@ -13,14 +13,14 @@ from makemar.serving.worker_log import WorkerFault, count_failures, find_fault
 
 __all__ = ["WorkerWatch", "await_workers"]
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25  # seconds between two looks
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25  # seconds between two polls
 _STARTS_WITHOUT_WORDS = 3  # failed starts after which no traceback is to be expected
 _TOLD_LINES = 12  # of a traceback, at its end
 
 
 @dataclass
 class WorkerWatch:
-    """Remembers what the workers of one model version did since the watch began.
+    """Remembers what the workers of one model version did since the watch began at `mark`.
 
     The management API never says that a worker failed: it is UNLOADING before, during and after.
     So a failure is read from the server's log when there is one at hand, and else from a worker's
@@ -30,6 +30,7 @@ class WorkerWatch:
     log: LogReader | None = None
     mark: int = 0
     _pids: dict[str, set[int]] = field(default_factory=dict)
+    _told: str = ""  # what the log has of this version's workers so far
 
     @classmethod
     def from_now(cls, log: LogReader | None) -> WorkerWatch:
@@ -38,7 +39,7 @@ class WorkerWatch:
 
     def failure(self, model: ModelDescription) -> tuple[str, WorkerFault | None] | None:
         """Say whether a worker failed for good: how it is told, and its exception if known."""
-        log = self._new_log()
+        log = self._read_on(model)
         for worker in model.workers:
             if worker.ready:
                 self._pids.pop(worker.id, None)
@@ -58,34 +59,41 @@ class WorkerWatch:
 
     def last_words(self, model: ModelDescription) -> WorkerFault | None:
         """Look for an exception of a worker that is not ready, however often it was started."""
-        log = self._new_log()
+        log = self._read_on(model)
         faults = (find_fault(log, worker.id) for worker in model.workers if not worker.ready)
         return next((fault for fault in faults if fault is not None), None)
 
-    def _new_log(self) -> str:
-        return self.log.since(self.mark) if self.log is not None else ""
+    def _read_on(self, model: ModelDescription) -> str:
+        """Read what the log has got since the last look: other models may fill it meanwhile."""
+        if self.log is not None:
+            text, self.mark = self.log.read_on(self.mark)
+            title = f"{model.name}_{model.version}"
+            # Java may write other letters as it likes.
+            tag = f"-{title}" if title.isascii() else " W-"
+            self._told += "".join(f"{line}\n" for line in text.split("\n") if tag in line)
+        return self._told
 
 
 def await_workers(
     describe: Callable[[], ModelDescription],
-    least: int | None = None,
-    most: int | None = None,
+    minimum: int | None = None,
+    maximum: int | None = None,
     *,
     wait: float,
     watch: WorkerWatch,
     url: str,
 ) -> ModelDescription:
-    """Look again and again until enough workers are READY, and no more than `most` are there.
+    """Look again and again until enough workers are READY, and no more than `maximum` are there.
 
-    `least` is the model's own min_workers when None. Raises WorkersFailedError as soon as a
+    `minimum` is the model's own min_workers when None. Raises WorkersFailedError as soon as a
     worker is known to have failed, or after `wait` seconds.
     """
     deadline = time.monotonic() + wait
     pause = _FIRST_PAUSE
     while True:
         model = describe()
-        wanted = model.min_workers if least is None else least
-        if model.ready_workers >= wanted and (most is None or len(model.workers) <= most):
+        wanted = model.min_workers if minimum is None else minimum
+        if model.ready_workers >= wanted and (maximum is None or len(model.workers) <= maximum):
             return model
         failure = watch.failure(model)
         if failure is not None:
@@ -100,11 +108,11 @@ def await_workers(
 def _failed(
     model: ModelDescription, why: str, fault: WorkerFault | None, *, url: str
 ) -> ServingError:
-    """Write the error: one line, then the end of the worker's own traceback."""
-    told = "" if fault is None else "\n" + "\n".join(fault.lines(_TOLD_LINES))
+    """Write the error: one line, and the end of the worker's own traceback beside it."""
     return WorkersFailedError(
         f"model {model.name!r} version {model.version}: a worker did not come up: {why}; correct "
-        f"the archive and register it again{told}",
+        "the archive and register it again",
         status=500,
         url=url,
+        traceback=() if fault is None else fault.lines(_TOLD_LINES),
     )

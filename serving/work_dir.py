@@ -100,15 +100,15 @@ def make_work_dir(root: Path | None) -> WorkDir:
         private = root is None
         # Absolute, because the server's current folder is this one.
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX)) if root is None else root.absolute()
-        place = WorkDir(root=folder, tmp=_short_tmp(folder), private=private)
-        for needed in (place.tmp, place.model_store, place.logs):
+        work_dir = WorkDir(root=folder, tmp=_short_tmp(folder), private=private)
+        for needed in (work_dir.tmp, work_dir.model_store, work_dir.logs):
             needed.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ServingError(
             f"cannot make the work directory {root or tempfile.gettempdir()}: {error.strerror}; "
             "give another one"
         ) from error
-    return place
+    return work_dir
 
 
 def _short_tmp(folder: Path) -> Path:

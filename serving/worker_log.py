@@ -33,12 +33,12 @@ class WorkerFault:
     def __str__(self) -> str:
         return f"{self.exception} ({self.place})" if self.place else self.exception
 
-    def lines(self, most: int) -> list[str]:
+    def lines(self, maximum: int) -> tuple[str, ...]:
         """Return the traceback from the first frame that is not the worker's own, at its end."""
         frames = [index for index, line in enumerate(self.traceback) if _FRAME.match(line)]
         own = [index for index in frames if not _BEATEN_TRACK.search(self.traceback[index])]
         told = self.traceback[own[0] if own else 1 :]
-        return [self.traceback[0], *told[-most:]]
+        return (self.traceback[0], *told[-maximum:])
 
 
 def count_failures(log: str, worker: str) -> int:

@@ -161,7 +161,23 @@ class ModelConflictError(ResponseError):
 
 
 class WorkersFailedError(ResponseError):
-    """The workers of a model did not become READY; the message quotes the worker's own error."""
+    """The workers of a model did not become READY.
+
+    The message quotes the worker's own exception and its place, if they are known; `traceback` has
+    the lines of its traceback, from the first that is not the server's own code.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        url: str,
+        kind: str = "",
+        traceback: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message, status=status, url=url, kind=kind)
+        self.traceback = traceback
 
 
 class PlanError(MakeMarError, ValueError):

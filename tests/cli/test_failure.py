@@ -23,7 +23,10 @@ def told(capsys: pytest.CaptureFixture[str], error: BaseException) -> tuple[int,
     ("error", "line"),
     [
         (ArchiveError("x.mar: is bad; pack it again"), "x.mar: is bad; pack it again"),
-        (WorkersFailedError("why\nTraceback\n  line", status=500, url="u"), "make-mar: why\n"),
+        (
+            WorkersFailedError("why", status=500, url="u", traceback=("Traceback", "  line")),
+            "make-mar: why\n",
+        ),
         (
             PermissionError(errno.EACCES, "Permission denied", "f"),
             "f: Permission denied; check its",
@@ -49,6 +52,15 @@ def test_an_error_is_one_line_and_exit_code_1(capsys, error: BaseException, line
 
 def test_an_interrupt_is_silent_and_130(capsys) -> None:
     assert told(capsys, KeyboardInterrupt()) == (130, "")
+
+
+def test_debug_shows_a_workers_own_traceback_too(capsys) -> None:
+    lines = ("Traceback (most recent call last):", '  File "handler.py", line 2', "E: \x1b[31mred")
+    error = WorkersFailedError("why", status=500, url="u", traceback=lines)
+    assert report(error, debug=True) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[-5:-1] == ["In the worker:", *lines[:2], "E: \\x1b[31mred"]
+    assert told[-1] == "make-mar: why"
 
 
 @pytest.mark.parametrize("how", [{"MAKEMAR_DEBUG": "1"}, {}])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,5 +56,5 @@ def test_on_a_terminal_a_long_copy_shows_how_far_it_is(model: Path) -> None:
     flags = ["--model-name", "echo", "--version", "1", "--handler", "handler.py"]
     flags += ["--serialized-file", "big.pt"]
     shown = on_a_terminal(sys.executable, "-m", "makemar.cli", *flags, cwd=model)
-    assert "314.6 MB" in shown  # of the bar
+    assert re.search(r"/31\d\.\d MB", shown)  # of the bar; makemar's own handlers go along
     assert "sha256=" in shown

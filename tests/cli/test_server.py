@@ -181,6 +181,9 @@ def test_a_handler_that_fails_is_one_line_and_leaves_nothing(make_mar, served, m
     assert make_mar(*FLAGS, "3.0", cwd=model).code == 0
     done = make_mar("models", "register", model / "echo.mar", env=served.env)
     done.assert_failed("ImportError: cannot import name 'NAME'", "handler.py line 3")
+    debug = make_mar("models", "register", model / "echo.mar", "--debug", env=served.env)
+    assert "In the worker:\nTraceback" in debug.err
+    assert "    from words import NAME\n" in debug.err
     assert len(make_mar("models", "list", "--json", env=served.env).data) == 1
 
 

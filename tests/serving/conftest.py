@@ -117,7 +117,7 @@ def server(pack: Callable[..., Path]) -> Iterator[TorchServe]:
 
 
 @pytest.fixture
-def shelve(server: TorchServe) -> Iterator[Callable[[Path], str]]:
+def store(server: TorchServe) -> Iterator[Callable[[Path], str]]:
     """Put an archive into the server's model store, and clean up what came of it."""
     before = {entry.name for entry in server.management.models()}
 

@@ -93,9 +93,9 @@ def test_a_model_without_workers_is_told(
     client: InferenceClient,
     server: TorchServe,
     pack: Callable[..., Path],
-    shelve: Callable[..., str],
+    store: Callable[..., str],
 ):
-    server.management.register(shelve(pack("idle")), initial_workers=0)
+    server.management.register(store(pack("idle")), initial_workers=0)
     with pytest.raises(ResponseError, match="queue is full or there is no worker") as caught:
         client.predict("idle", b"")
     assert caught.value.status == 503

@@ -27,3 +27,24 @@ def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path):
     log = LogFile(tmp_path / "ts.log")
     log.path.write_bytes(b"\xff ok")
     assert log.since(0) == "\ufffd ok"
+
+
+def test_reading_on_tells_each_whole_line_once(tmp_path: Path):
+    log = LogFile(tmp_path / "ts.log")
+    assert log.read_on(0) == ("", 0)
+    log.path.write_bytes("ä one\ntw".encode())
+    text, mark = log.read_on(0)
+    assert text == "ä one\n"
+    assert log.read_on(mark) == ("", mark)
+    with log.path.open("ab") as file:
+        file.write(b"o \xff\n")
+    text, mark = log.read_on(mark)
+    assert (text, mark) == ("two \ufffd\n", log.mark())
+
+
+def test_reading_on_in_a_log_that_was_rotated_begins_anew(tmp_path: Path):
+    log = LogFile(tmp_path / "ts.log")
+    log.path.write_text("a long day\n" * 9)
+    _, mark = log.read_on(0)
+    log.path.write_text("new\n")
+    assert log.read_on(mark) == ("new\n", 4)

@@ -103,8 +103,10 @@ def test_a_broken_handler_stops_the_start_with_its_own_traceback(temporary: Path
     server = TorchServe([zip_up("broken", source)], environ=QUIET)
     with pytest.raises(WorkersFailedError) as caught:
         server.start()
-    first, *trace = str(caught.value).splitlines()
-    assert "LookupError: no labels (handler.py line 2, in handle)" in first
+    assert "LookupError: no labels (handler.py line 2, in handle)" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    trace = caught.value.traceback
+    assert trace[0] == "Traceback (most recent call last):"
     assert trace[-1] == "LookupError: no labels"
     assert "no labels" in server.model_log()
     assert list(temporary.iterdir()) == []

@@ -10,37 +10,37 @@ from makemar.serving.work_dir import WorkDir, make_work_dir
 
 
 def test_without_a_folder_a_private_one_is_made_and_can_go():
-    place = make_work_dir(None)
-    assert place.private
-    assert place.model_store.is_dir()
-    assert place.logs.is_dir()
-    assert place.tmp.parent == place.root
-    assert place.root.stat().st_mode & 0o077 == 0
-    remove_paths(place.leftovers)
-    assert not place.root.exists()
+    work_dir = make_work_dir(None)
+    assert work_dir.private
+    assert work_dir.model_store.is_dir()
+    assert work_dir.logs.is_dir()
+    assert work_dir.tmp.parent == work_dir.root
+    assert work_dir.root.stat().st_mode & 0o077 == 0
+    remove_paths(work_dir.leftovers)
+    assert not work_dir.root.exists()
 
 
 def test_a_given_folder_is_kept_without_keys_and_temporary_files(tmp_path: Path):
-    place = make_work_dir(tmp_path / "w")
-    place.key_file.write_text("secret")
-    place.console.write_text("hello")
-    remove_paths(place.leftovers)
-    assert not place.key_file.exists()
-    assert not place.tmp.exists()
-    assert place.console.read_text() == "hello"
+    work_dir = make_work_dir(tmp_path / "w")
+    work_dir.key_file.write_text("secret")
+    work_dir.console.write_text("hello")
+    remove_paths(work_dir.leftovers)
+    assert not work_dir.key_file.exists()
+    assert not work_dir.tmp.exists()
+    assert work_dir.console.read_text() == "hello"
 
 
 def test_a_deep_folder_gets_short_sockets(tmp_path: Path):
     deep = tmp_path.joinpath(*["a-rather-long-name"] * 6)
-    place = make_work_dir(deep)
+    work_dir = make_work_dir(deep)
     try:
-        assert place.root == deep
-        assert len(os.fsencode(place.tmp / ".ts.sock.65535")) <= 103
-        assert deep not in place.tmp.parents
-        assert place.owns_tmp
+        assert work_dir.root == deep
+        assert len(os.fsencode(work_dir.tmp / ".ts.sock.65535")) <= 103
+        assert deep not in work_dir.tmp.parents
+        assert work_dir.owns_tmp
     finally:
-        remove_paths(place.leftovers)
-    assert not place.tmp.exists()
+        remove_paths(work_dir.leftovers)
+    assert not work_dir.tmp.exists()
 
 
 def test_a_relative_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -129,8 +129,8 @@ def test_the_frames_of_the_worker_itself_are_left_out():
     ]
     fault = find_fault(told("\n".join(frames)) + retry(), "9000")
     assert fault is not None
-    assert fault.lines(12) == [frames[0], *frames[4:]]
-    assert fault.lines(1) == [frames[0], frames[-1]]
+    assert fault.lines(12) == (frames[0], *frames[4:])
+    assert fault.lines(1) == (frames[0], frames[-1])
 
 
 def test_a_model_with_an_odd_name_is_read_too():

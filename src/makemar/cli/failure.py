@@ -46,7 +46,7 @@ def report_findings(findings: Iterable[Finding]) -> None:
 def report(error: BaseException, *, debug: bool) -> int:
     """Tell what an exception means and return the exit code for it.
 
-    With `debug` the traceback comes first.
+    With `debug` the traceback comes first, and a worker's own after that.
     """
     if isinstance(error, KeyboardInterrupt):
         return EXIT_INTERRUPT
@@ -57,6 +57,10 @@ def report(error: BaseException, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
+        if isinstance(error, WorkersFailedError) and error.traceback:
+            typer.echo("\nIn the worker:", err=True)
+            for line in error.traceback:
+                typer.echo(one_line(line), err=True)
     if isinstance(error, (WrongUsage, _UsageError)):
         complain(_describe_usage(error))
         return EXIT_USAGE
@@ -70,8 +74,6 @@ def one_line(text: str) -> str:
 
 
 def _describe(error: BaseException) -> str:
-    if isinstance(error, WorkersFailedError):
-        return str(error).partition("\n")[0]  # what follows is the worker's own traceback
     if isinstance(error, MakeMarError):
         return str(error)
     if isinstance(error, OSError):
