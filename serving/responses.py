@@ -137,7 +137,8 @@ _MEANINGS = (
     _Meaning(
         status=500,
         says="Failed to save model",
-        advice="the server cannot unpack the archive; `make-mar verify` says why",
+        advice="the server cannot unpack the archive; see whether `make-mar inspect` can read it, "
+        "and pack it again",
     ),
     _Meaning(
         status=500,

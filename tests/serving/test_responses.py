@@ -48,7 +48,7 @@ CASES = [
     (400, "ModelException", "Custom pip package installation failed", ResponseError, "ts_log"),
     (500, "InternalServerException", "Failed to start workers", WorkersFailedError, "model_log"),
     (507, "InternalServerException", "Failed to start workers", WorkersFailedError, "memory"),
-    (500, "InternalServerException", "Failed to save model: x", ResponseError, "verify"),
+    (500, "InternalServerException", "Failed to save model: x", ResponseError, "inspect"),
     (500, "InternalServerException", "Worker died.", ResponseError, "response_timeout"),
     (503, "InternalServerException", "Prediction failed", ResponseError, "handler raised"),
     (503, "ServiceUnavailableException", NO_WORKER, ResponseError, "queue is full"),
