@@ -1,8 +1,8 @@
 """Run TorchServe and talk to it: the server, its management and its inference API."""
 
-from makemar.serving.addresses import ServerAddresses
+from makemar.serving.addresses import ServerAddresses, with_ports
 from makemar.serving.descriptions import ModelDescription, ModelEntry, WorkerDescription
-from makemar.serving.inference import InferenceClient
+from makemar.serving.inference import DEFAULT_CONCURRENCY, InferenceClient
 from makemar.serving.java import find_java
 from makemar.serving.log_file import LogFile, LogReader
 from makemar.serving.management import ManagementClient
@@ -12,6 +12,7 @@ from makemar.serving.state import ServerState, stop_server
 from makemar.serving.tokens import KeyFile
 
 __all__ = [
+    "DEFAULT_CONCURRENCY",
     "InferenceClient",
     "KeyFile",
     "LogFile",
@@ -26,4 +27,5 @@ __all__ = [
     "WorkerDescription",
     "find_java",
     "stop_server",
+    "with_ports",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ __all__ = [
     "check_ports",
     "server_addresses",
     "with_free_ports",
+    "with_ports",
 ]
 
 _LOOPBACK = "127.0.0.1"
@@ -92,7 +94,26 @@ def with_free_ports(config: ServerConfig) -> ServerConfig:
             item.key: open_sockets.enter_context(_bind(item.host, 0)).getsockname()[1]
             for item in endpoints
         }
-    urls = {item.key: f"{item.scheme}://{item.host}:{ports[item.key]}" for item in endpoints}
+    return _move(config, ports)
+
+
+def with_ports(config: ServerConfig, first: int) -> ServerConfig:
+    """Move inference to port `first`, management and metrics to the next two, gRPC to two more.
+
+    Hosts and schemes stay. Raises ServingError if there are no such ports.
+    """
+    endpoints = _endpoints(config)
+    last = first + len(endpoints) - 1
+    if not 0 < first <= last < 2**16:
+        raise ServingError(f"there are no ports {first} to {last}; choose a smaller number")
+    return _move(config, {item.key: first + offset for offset, item in enumerate(endpoints)})
+
+
+def _move(config: ServerConfig, ports: Mapping[str, int]) -> ServerConfig:
+    """Give every endpoint its port."""
+    urls = {
+        item.key: f"{item.scheme}://{item.host}:{ports[item.key]}" for item in _endpoints(config)
+    }
     return replace(
         config,
         inference_address=urls["inference_address"],

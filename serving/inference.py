@@ -14,9 +14,9 @@ from makemar.serving.responses import error_for, server_fault
 from makemar.serving.tokens import token_source
 from makemar.serving.transport import Transport
 
-__all__ = ["InferenceClient"]
+__all__ = ["DEFAULT_CONCURRENCY", "InferenceClient"]
 
-_AT_ONCE = 64  # requests in flight unless the caller says more
+DEFAULT_CONCURRENCY = 64  # requests in flight unless the caller says otherwise
 
 
 class InferenceClient:
@@ -96,7 +96,7 @@ class InferenceClient:
         version: str | None = None,
         content_type: str = "application/octet-stream",
         headers: Mapping[str, str] | None = None,
-        concurrency: int = _AT_ONCE,
+        concurrency: int = DEFAULT_CONCURRENCY,
     ) -> tuple[Reply, ...]:
         """Send many inputs at the same time, so that they can share batches.
 

@@ -13,8 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from makemar.archiver import ArchiveFormat
+from makemar.cli.pack import FormatName, Runtime
+from makemar.configs import RUNTIMES
+
 FLAGS = ("--model-name", "echo", "--version", "1.0", "--handler", "handler.py")
 SPEC = '[model]\nname = "echo"\nversion = "1.0"\nhandler = "handler.py"\n'
+
+
+def test_the_runtimes_and_formats_offered_are_those_there_are() -> None:
+    assert {name.value for name in Runtime} == set(RUNTIMES)
+    offered = {ArchiveFormat(name.value) for name in FormatName}
+    assert offered == set(ArchiveFormat)
+    # One more: torch-model-archiver's own name for the usual one.
+    assert {name.value for name in FormatName} == {"default", *(item.value for item in offered)}
 
 
 def read_model(archive: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from makemar.configs import ServerConfig
 from makemar.errors import ServingError
-from makemar.serving.addresses import check_ports, server_addresses, with_free_ports
+from makemar.serving.addresses import check_ports, server_addresses, with_free_ports, with_ports
 
 
 def test_a_configuration_without_addresses_has_torchserves():
@@ -56,6 +56,22 @@ def test_free_ports_are_five_and_free_and_change_nothing_else():
     ports = {text.rpartition(":")[2] for text in vars(addresses).values()}
     assert len(ports) == 5
     check_ports(free)
+
+
+def test_ports_in_a_row_change_nothing_else():
+    config = ServerConfig(job_queue_size=7, management_address="https://0.0.0.0:8444")
+    moved = with_ports(config, 9000)
+    assert moved == replace(
+        config,
+        inference_address="http://127.0.0.1:9000",
+        management_address="https://0.0.0.0:9001",
+        metrics_address="http://127.0.0.1:9002",
+        grpc_inference_port=9003,
+        grpc_management_port=9004,
+    )
+    for first in (0, -1, 65532):
+        with pytest.raises(ServingError, match=f"no ports {first} to"):
+            with_ports(config, first)
 
 
 @pytest.mark.parametrize(

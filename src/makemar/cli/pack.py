@@ -22,7 +22,7 @@ _DEFAULT_SPEC = Path("mar.toml")
 
 
 class FormatName(enum.Enum):
-    """The values of torch-model-archiver's --archive-format."""
+    """The values of --archive-format; a test holds them equal to what the archiver knows."""
 
     DEFAULT = "default"
     ZIP_STORE = "zip-store"
@@ -31,7 +31,7 @@ class FormatName(enum.Enum):
 
 
 class Runtime(enum.Enum):
-    """The runtimes that TorchServe 0.12 knows."""
+    """The runtimes that TorchServe 0.12 knows; a test holds them equal to the configs' RUNTIMES."""
 
     PYTHON = "python"
     PYTHON3 = "python3"
@@ -192,8 +192,6 @@ def _is_file(handler: str) -> bool:
 def _choose_format(name: FormatName) -> ArchiveFormat:
     from makemar.archiver import ArchiveFormat
 
-    if name is FormatName.DEFAULT:
-        return ArchiveFormat.MAR
     return ArchiveFormat(name.value)
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["predict"]
 
 _STDIN = "-"
-_MOST_AT_ONCE = 64
 _UNKNOWN_TYPE = "application/octet-stream"
 
 
@@ -66,7 +65,7 @@ def predict(
     at_once: Annotated[
         bool,
         typer.Option(
-            "--at-once", help="Send all at the same time, 64 at most, so that they share batches."
+            "--at-once", help="Send them at the same time, dozens at most, to share batches."
         ),
     ] = False,
     content_type: Annotated[
@@ -133,7 +132,9 @@ def _send(
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(max_workers=min(len(inputs), _MOST_AT_ONCE)) as pool:
+    from makemar.serving import DEFAULT_CONCURRENCY
+
+    with ThreadPoolExecutor(max_workers=min(len(inputs), DEFAULT_CONCURRENCY)) as pool:
         yield from pool.map(ask, inputs)
 
 

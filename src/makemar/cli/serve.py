@@ -6,7 +6,7 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,11 +83,12 @@ def serve(
     Prints where it listens. Runs until Ctrl-C (exit code 130) or SIGTERM (exit code 0), unless
     detached.
     """
-    from makemar.serving import TorchServe
+    from makemar.serving import TorchServe, with_ports
 
+    chosen = _choose_config(config, profile)
     server = TorchServe(
         archives or (),
-        config=_with_ports(_choose_config(config, profile), port),
+        config=with_ports(chosen, port) if port else chosen,
         free_ports=port == 0,
         work_dir=work_dir,
         workers=workers,
@@ -125,27 +126,6 @@ def _choose_config(path: Path | None, profile: ProfileName) -> ServerConfig:
     # Java reads a properties file as ISO-8859-1, whatever the locale.
     text = path.read_text(encoding="latin-1")
     return parse_server_config(text, path=path, environ=os.environ)
-
-
-def _with_ports(config: ServerConfig, port: int | None) -> ServerConfig:
-    """Move all five ports to `port` and the four after it; hosts and schemes stay."""
-    if not port:
-        return config
-    return replace(
-        config,
-        inference_address=_move(config.inference_address, port),
-        management_address=_move(config.management_address, port + 1),
-        metrics_address=_move(config.metrics_address, port + 2),
-        grpc_inference_port=port + 3,
-        grpc_management_port=port + 4,
-    )
-
-
-def _move(address: str | None, port: int) -> str:
-    from urllib.parse import urlsplit
-
-    old = urlsplit(address or "http://127.0.0.1")
-    return f"{old.scheme}://{old.hostname}:{port}"
 
 
 @contextmanager
