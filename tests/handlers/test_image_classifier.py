@@ -114,3 +114,44 @@ def test_the_description_and_the_warm_up_fit_what_is_answered(classifier, photog
     (answer,) = ask(classifier, [photographs["coffee.png"]])
     fits(classifier, "output", answer.json())
     fits(classifier, "input", base64.b64encode(photographs["coffee.png"]).decode())
+
+
+@pytest.fixture
+def torchserves_own(monkeypatch):
+    """TorchServe's ImageClassifier; what it imports for explanations and detection stays away."""
+    import sys
+    import types
+
+    declared = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        declared.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    attributions = types.ModuleType("captum.attr")
+    attributions.IntegratedGradients = lambda model: None
+    monkeypatch.setitem(sys.modules, "captum", types.ModuleType("captum"))
+    monkeypatch.setitem(sys.modules, "captum.attr", attributions)
+    from ts.torch_handler.image_classifier import ImageClassifier as Theirs
+
+    return Theirs
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_same_bytes_get_the_classes_that_torchserves_own_handler_gives(
+    torchserves_own, mobilenet, photographs, tmp_path
+):
+    network = (mobilenet / "network.py").read_text()
+    # TorchServe's loader wants one class in the model file.
+    (tmp_path / "building_blocks.py").write_text(network)
+    (tmp_path / "network.py").write_text(
+        "from building_blocks import MobileNetV2 as Blocks\n\n\nclass MobileNetV2(Blocks):\n    pass\n"
+    )
+    for name in ("mobilenet_v2.pth", "index_to_name.json"):
+        (tmp_path / name).symlink_to(mobilenet / name)
+    model = {"modelFile": "network.py", "serializedFile": "mobilenet_v2.pth"}
+    theirs = load(torchserves_own, tmp_path, model=model)
+    ours = load(ImageClassifier, tmp_path, model=model)
+    theirs.context = None  # its stages read request headers from it otherwise
+    pictures = list(photographs.values())
+    scores = theirs.inference(theirs.preprocess([{"body": bytearray(p)} for p in pictures]))
+    for want, answer in zip(theirs.postprocess(scores), ask(ours, pictures), strict=True):
+        assert answer.json() == pytest.approx(want, abs=1e-5)
+        assert list(answer.json()) == list(want)
