@@ -77,12 +77,12 @@ def detect_format(path: Path) -> ArchiveFormat:
         advice = "rename it to .tar.gz" if start.startswith(_GZIP) else "pack it again"
         raise ArchiveError(f"{path}: named .mar, but no zip starts here; {advice}", path=path)
     if not named_mar and not start.startswith(_GZIP):
-        advice = "rename it to .mar" if start == _ZIP else "pack it again"
-        raise ArchiveError(
-            f"{path}: TorchServe takes every name but .mar for a gzipped tar, and it is none; "
-            f"{advice}",
-            path=path,
+        what = (
+            "a zip, which TorchServe reads only if its name ends with .mar; rename it"
+            if start == _ZIP
+            else "neither a .mar nor a .tar.gz archive; name one, or pack it again"
         )
+        raise ArchiveError(f"{path}: is {what}", path=path)
     return ArchiveFormat.MAR if named_mar else ArchiveFormat.TGZ
 
 

@@ -117,7 +117,9 @@ def _member(name: str, path: Path, origin: str) -> Member | Finding:
 
 def _suggest(path: Path) -> str:
     """Guess what a missing file was to be: a neighbour of like name, or a built-in handler."""
-    neighbours = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    # Code is never what was meant by weights, nor weights by code.
+    neighbours = [p.name for p in beside if (p.suffix == ".py") == (path.suffix == ".py")]
     close = difflib.get_close_matches(path.name, neighbours, n=1)
     if close:
         return f"did you mean {close[0]!r}?"

@@ -143,7 +143,7 @@ def check_ports(config: ServerConfig) -> None:
             if error.errno == errno.EADDRINUSE:
                 raise PortInUseError(
                     f"port {item.port} ({item.key}) is in use{_holder(item.port)}; stop that, or "
-                    "choose another port"
+                    "choose other ports (make-mar serve --port)"
                 ) from error
             raise ServingError(
                 f"cannot listen on {item.target} ({item.key}): {error.strerror or error}"

@@ -79,7 +79,7 @@ _MEANINGS = (
         status=404,
         kind="ModelVersionNotFoundException",
         error=ModelNotFoundError,
-        advice="`make-mar models show` lists the versions",
+        advice="`make-mar models show MODEL` lists the versions",
     ),
     _Meaning(
         status=404,

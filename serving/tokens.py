@@ -102,7 +102,10 @@ class StaticToken:
         """Tell where keys are."""
         if self._token is None:
             return "no key was sent; give the key_file.json in the server's work directory"
-        return "take the key from the key_file.json in the server's work directory"
+        return (
+            "the key that was given (MAKEMAR_TOKEN, if it is set) is not this server's; take "
+            "the one in the key_file.json of its work directory"
+        )
 
 
 class FileToken:

@@ -198,35 +198,20 @@ def _choose_format(name: FormatName) -> ArchiveFormat:
 def _write(
     plan: ArchivePlan, target: Path, shape: ArchiveFormat, *, force: bool, as_json: bool
 ) -> None:
-    from makemar.archiver import write_archive
+    from makemar.archiver import write_and_hash
     from makemar.cli.progress import copy_progress
 
     # torch-model-archiver 0.12 wants the folder to be there and its successor makes it: a script
     # written for either goes on working if it is made.
     target.parent.mkdir(parents=True, exist_ok=True)
     with copy_progress(target.name, plan.size) as progress:
-        write_archive(plan, target, archive_format=shape, force=force, progress=progress)
-    size, digest = _measure(target)
+        written = write_and_hash(plan, target, archive_format=shape, force=force, progress=progress)
     if as_json:
         findings = [_finding_data(finding) for finding in plan.findings]
-        write_json({"path": str(target), "size": size, "sha256": digest, "findings": findings})
+        data = {"path": str(target), "size": written.size, "sha256": written.sha256}
+        write_json({**data, "findings": findings})
     else:
-        write_line(target, size, f"sha256={digest}")
-
-
-def _measure(target: Path) -> tuple[int, str]:
-    """Return size and SHA-256 of what was written.
-
-    A directory's digest is that of its RECORD, which holds the digests of all its other files.
-    """
-    import hashlib
-
-    files = [item for item in target.rglob("*") if item.is_file()] if target.is_dir() else [target]
-    digest = hashlib.sha256()
-    with (target / "MAR-INF" / "RECORD" if target.is_dir() else target).open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return sum(item.stat().st_size for item in files), digest.hexdigest()
+        write_line(target, written.size, f"sha256={written.sha256}")
 
 
 def _print_plan(plan: ArchivePlan, target: Path, *, as_json: bool) -> None:

@@ -149,7 +149,7 @@ def _print(outcome: _Outcome, *, titled: bool) -> None:
         typer.echo(title)
     _write_body(reply)
     if not reply.ok:
-        complain(f"{outcome.name}: the model answered {reply.status}: {_first_words(reply)}")
+        complain(f"{outcome.name}: the model answered {reply.status}")
 
 
 def _write_body(reply: Reply) -> None:
@@ -163,11 +163,6 @@ def _write_body(reply: Reply) -> None:
             sys.stdout.buffer.write(reply.body)
         return
     typer.echo(text, nl=not text.endswith("\n"))
-
-
-def _first_words(reply: Reply) -> str:
-    text = " ".join(reply.text.split())
-    return text if len(text) <= 200 else text[:200] + "…"
 
 
 def _to_data(outcome: _Outcome) -> dict[str, object]:
