@@ -142,9 +142,7 @@ def test_the_same_bytes_get_the_classes_that_torchserves_own_handler_gives(
     # TorchServe's loader wants one class in the model file.
     (tmp_path / "building_blocks.py").write_text(network)
     (tmp_path / "network.py").write_text(
-        "from building_blocks import MobileNetV2 as Blocks\n"
-        "class MobileNetV2(Blocks):\n"
-        "    pass\n"
+        "from building_blocks import MobileNetV2 as Blocks\nclass MobileNetV2(Blocks):\n    pass\n"
     )
     for name in ("mobilenet_v2.pth", "index_to_name.json"):
         (tmp_path / name).symlink_to(mobilenet / name)
