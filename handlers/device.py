@@ -10,6 +10,7 @@ from typing import Callable
 import torch
 
 from makemar.handlers.errors import LoadError
+from makemar.handlers.memory import words_of
 
 __all__ = ["end_worker", "is_sticky", "pick_device"]
 
@@ -49,7 +50,8 @@ def is_sticky(error: BaseException) -> bool:
     accelerator_error = getattr(torch, "AcceleratorError", None)  # torch 2.8 and newer
     if accelerator_error is not None and isinstance(error, accelerator_error):
         return True
-    return any(sign in str(error) for sign in _STICKY)
+    text = words_of(error)
+    return any(sign in text for sign in _STICKY)
 
 
 def end_worker(

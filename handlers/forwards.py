@@ -14,7 +14,7 @@ from makemar.handlers.errors import DeviceLostError
 from makemar.handlers.failures import Failed
 from makemar.handlers.grouping import Group, bucket_of, group_samples, take_chunk
 from makemar.handlers.isolation import halve, isolate
-from makemar.handlers.memory import MemoryCaps, is_out_of_memory, release_memory
+from makemar.handlers.memory import MemoryCaps, is_out_of_memory, release_memory, words_of
 from makemar.handlers.statistics import BatchStatistics
 
 __all__ = ["ForwardLimits", "Forwards"]
@@ -118,7 +118,7 @@ class _Call:
             self.statistics.memory_splits += 1
             return self.forwards.caps.failed(self.bucket, count)
         if is_sticky(error):
-            self.forwards.lost = str(error) or type(error).__name__
+            self.forwards.lost = words_of(error)
         elif count > 1:
             self.statistics.bisections += 1
         return halve(error, count)

@@ -14,7 +14,7 @@ from collections.abc import Hashable
 
 import torch
 
-__all__ = ["MemoryCaps", "is_out_of_memory", "release_memory"]
+__all__ = ["MemoryCaps", "is_out_of_memory", "release_memory", "words_of"]
 
 # Successful forwards at the cap before a larger one is tried, at first and at most.
 _PATIENCE, _MOST_PATIENCE = 32, 4096
@@ -75,10 +75,16 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
     # The CPU allocator and MPS raise a bare RuntimeError.
-    text = str(error)
-    return isinstance(error, RuntimeError) and (
-        "DefaultCPUAllocator" in text or "backend out of memory" in text
-    )
+    text = words_of(error) if isinstance(error, RuntimeError) else ""
+    return "DefaultCPUAllocator" in text or "backend out of memory" in text
+
+
+def words_of(error: BaseException) -> str:
+    """Return what an exception says, or its kind where saying it fails too."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001  (a __str__ of a user's own)
+        return type(error).__name__
 
 
 def release_memory(error: BaseException) -> None:

@@ -387,3 +387,23 @@ def test_an_error_in_a_decode_thread_reaches_its_own_request(tmp_path):
     assert [a.json() for i, a in enumerate(answers) if i % 3] == [
         [2.0 * i] for i in range(32) if i % 3
     ]
+
+
+class Speechless(RuntimeError):
+    """An exception that fails when it is asked what it says."""
+
+    def __str__(self):
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize("stage", ["decode", "collate", "forward", "encode"])
+def test_an_exception_that_cannot_be_printed_costs_one_request(stage):
+    def fails(self, value, *rest):
+        if "bad" in repr([getattr(part, "row", part) for part in (value, *rest)]):
+            raise Speechless
+        return getattr(Anything, stage)(self, value, *rest)
+
+    kind = type("Odd", (Anything,), {stage: fails})
+    answers = ask(kind(), ["good", "bad", "fine"], headers=[{}, {}, {}])
+    assert [a.status for a in answers][::2] == [200, 200]
+    assert answers[1].status in (400, 500)
