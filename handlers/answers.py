@@ -10,7 +10,7 @@ from makemar.handlers.device import end_worker
 from makemar.handlers.engine import BatchRun, Outcome, Stages
 from makemar.handlers.errors import RequestError
 from makemar.handlers.exchange import read_requests, send, take_reply
-from makemar.handlers.failures import CAUGHT, Failed
+from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.reply import Reply, error_reply, render
 from makemar.handlers.request import Request
 from makemar.handlers.statistics import BatchStatistics
@@ -52,7 +52,8 @@ def _reply(outcome: Outcome, request: Request, context: Any, limit: int) -> Repl
     if not isinstance(outcome, Failed):
         try:
             return render(reply, max_bytes=limit)
-        except CAUGHT as error:  # a sparse tensor in a reply, say, has its own way to fail
+        except BaseException as error:  # noqa: BLE001  (a sparse tensor in a reply, say, has its own way to fail)
+            let_interrupt_through(error)
             outcome = Failed(error, stage="encode")
     told = outcome.told()
     _log_failure(request, told, outcome.error)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Union
 
 from makemar.handlers.errors import BadRequestError
-from makemar.handlers.failures import CAUGHT, Failed
+from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.request import Request, Samples
 
 __all__ = ["decode_each"]
@@ -28,7 +28,8 @@ def decode_each(
     def one(request: Request) -> Decoded:
         try:
             decoded = decode(request)
-        except CAUGHT as error:
+        except BaseException as error:  # noqa: BLE001
+            let_interrupt_through(error)
             return Failed(error, stage="decode")
         if not isinstance(decoded, Samples):
             return [decoded]

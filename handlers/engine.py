@@ -13,7 +13,7 @@ from typing import Any, Callable, Protocol, Union
 from makemar.handlers.decoding import decode_each
 from makemar.handlers.errors import ModelError
 from makemar.handlers.exchange import Settings, part
-from makemar.handlers.failures import CAUGHT, Failed
+from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.forwards import Forwards
 from makemar.handlers.request import Request, Samples
 from makemar.handlers.settings import HandlerSettings
@@ -99,7 +99,8 @@ class BatchRun:
         try:
             # By class: TorchServe's own handlers keep a flag called `explain` on the instance.
             return type(self.handler).explain(self.handler, self.handler.running[0])
-        except CAUGHT as error:
+        except BaseException as error:  # noqa: BLE001
+            let_interrupt_through(error)
             return Failed(error)
 
     def _by_row(self, whole: Callable[[Rows], Any], requests: Sequence[Request]) -> list[Outcome]:
@@ -163,7 +164,7 @@ class BatchRun:
     def _run_chunk(self, samples: Sequence[Any], owners: Sequence[Request]) -> Sequence[object]:
         if "postprocess" not in self.own_stages:
             outputs = self._infer(self.handler.collate(samples))
-            return self.handler.split(outputs, len(samples))
+            return _checked(self.handler.split(outputs, len(samples)), len(samples), "split")
         self._rerun(owners)
         outputs = self._infer(self.handler.collate(samples))
         return _checked(self.handler.postprocess(outputs), len(samples))
@@ -187,7 +188,8 @@ class BatchRun:
         try:
             results = [self.handler.encode(output, request) for output in outputs]
             return self.handler.assemble(results, request, several=several)
-        except CAUGHT as error:
+        except BaseException as error:  # noqa: BLE001
+            let_interrupt_through(error)
             return Failed(error, stage="encode")
 
     def _show(self, requests: Sequence[Request]) -> None:
@@ -207,9 +209,9 @@ class BatchRun:
         self._show(requests)
 
 
-def _checked(results: Any, count: int) -> Sequence[object]:
+def _checked(results: Any, count: int, what: str = "postprocess") -> Sequence[object]:
     """Insist on one result per row: fewer would shift answers to other clients."""
     if isinstance(results, (list, tuple)) and len(results) == count:
         return results
-    what = f"{len(results)} results" if hasattr(results, "__len__") else repr(results)
-    raise ModelError(f"postprocess gave {what} for {count} requests; return a list of one each")
+    got = f"{len(results)} results" if hasattr(results, "__len__") else type(results).__name__
+    raise ModelError(f"{what} gave {got} for {count} samples; return a list of one each")

@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 
+_LONGEST = 1000
+
+
 class LoadError(ValueError):
     """The model cannot be loaded as the archive asks.
 
@@ -48,9 +51,12 @@ class RequestError(Exception):
     def __init__(self, status: int, message: str) -> None:
         if isinstance(status, bool) or not isinstance(status, int) or not 400 <= status <= 599:
             raise ValueError(f"RequestError: status is {status!r}, not an integer from 400 to 599")
-        super().__init__(message)
+        # Clients' own words are quoted in messages: neither their length nor their line ends may
+        # reach a reply, which TorchServe limits, or a log, where it reads metrics from lines.
+        text = " ".join(str(message).split())
+        self.message = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+        super().__init__(self.message)
         self.status = status
-        self.message = message
 
     def body(self, request_id: str | None) -> dict[str, object]:
         """Return the JSON body of the reply: `code`, `type`, `message`, `request_id`."""

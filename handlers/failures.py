@@ -13,10 +13,7 @@ from makemar.handlers.errors import (
 )
 from makemar.handlers.memory import is_out_of_memory
 
-__all__ = ["CAUGHT", "Failed"]
-
-# Whatever user code raises costs one request, never the worker: sys.exit() in a handler too.
-CAUGHT = (Exception, SystemExit)
+__all__ = ["Failed", "let_interrupt_through"]
 
 _IN_THE_LOG = "the server's log has the reason under this request id"
 
@@ -39,7 +36,8 @@ class Failed:
 
         The text of a foreign exception stays in the log: it may quote paths, weights or secrets.
         """
-        if isinstance(self.error, RequestError):
+        # A subclass that skips RequestError's __init__ has nothing to tell.
+        if isinstance(self.error, RequestError) and hasattr(self.error, "message"):
             return self.error
         if is_out_of_memory(self.error):
             return OutOfMemoryError("this request alone does not fit into the server's memory")
@@ -55,3 +53,13 @@ class Failed:
         told.message = f"sample {position}: {told.message}"
         told.__cause__ = self.error
         return Failed(told)
+
+
+def let_interrupt_through(error: BaseException) -> None:
+    """Raise Ctrl-C again; everything else that user code raises costs one request.
+
+    Not exceptions alone: sys.exit(), a cancelled task or a panic of a Rust library would end the
+    worker, and every request of the batch with it.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        raise error

@@ -6,6 +6,7 @@ the same Pillow picture, without torchvision.
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Sequence
 
@@ -18,6 +19,29 @@ from makemar.handlers.picture_modes import to_rgb, upright
 __all__ = ["center_crop", "normalize", "read_image", "resize"]
 
 
+# Raster formats that Pillow decodes by itself. EPS, for one, would start Ghostscript.
+_RASTER = (
+    "PNG",
+    "JPEG",
+    "MPO",
+    "GIF",
+    "BMP",
+    "DIB",
+    "WEBP",
+    "AVIF",
+    "TIFF",
+    "JPEG2000",
+    "PPM",
+    "ICO",
+)
+
+
+@functools.cache
+def _formats() -> list[str]:
+    Image.init()
+    return [name for name in _RASTER if name in Image.OPEN]
+
+
 def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
     """Decode PNG, JPEG, … to an RGB picture: upright, transparent parts white, 8 bits.
 
@@ -25,7 +49,7 @@ def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
     when it has more than `max_pixels`, which is checked before any pixel is decoded.
     """
     try:
-        picture = Image.open(io.BytesIO(data))
+        picture = Image.open(io.BytesIO(data), formats=_formats())
         width, height = picture.size
         if width * height > max_pixels:
             raise PayloadTooLargeError(
@@ -41,7 +65,7 @@ def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
             f"the picture has too many pixels, the limit is {max_pixels}"
         ) from error
     except Exception as error:
-        raise BadRequestError(f"the picture cannot be decoded: {error}") from error
+        raise BadRequestError("the picture cannot be decoded; it is damaged") from error
 
 
 def resize(picture: Image.Image, size: int, *, max_pixels: int) -> Image.Image:

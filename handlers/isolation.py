@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable, TypeVar
 
-from makemar.handlers.failures import CAUGHT, Failed
+from makemar.handlers.failures import Failed, let_interrupt_through
 
 __all__ = ["halve", "isolate"]
 
@@ -39,7 +39,8 @@ def isolate(
         start, stop = pending.pop()
         try:
             outputs = run(items[start:stop])
-        except CAUGHT as error:
+        except BaseException as error:  # noqa: BLE001
+            let_interrupt_through(error)
             size = divide(error, stop - start)
             if stop - start == 1:
                 outcomes[start] = Failed(error)

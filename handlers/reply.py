@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from makemar.handlers.errors import ReplyError, RequestError
+from makemar.handlers.errors import ModelError, ReplyError, RequestError
 
 __all__ = ["Reply", "error_reply", "reason_phrase", "render", "write_json"]
 
@@ -72,7 +72,13 @@ def render(value: object, *, max_bytes: int) -> Reply:
 
 def error_reply(error: RequestError, request_id: str | None) -> Reply:
     """Return the JSON reply for one request's own error."""
-    return Reply(_json(error.body(request_id)), status=error.status, content_type=JSON)
+    try:
+        body = _json(error.body(request_id))
+        status = _status(error.status)
+    except Exception:  # noqa: BLE001  (a RequestError that a user wrote may hold anything)
+        plain = ModelError("the request failed; the server's log has the reason under this id")
+        body, status = _json(plain.body(request_id)), plain.status
+    return Reply(body, status=status, content_type=JSON)
 
 
 def _status(status: object) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.errors import LoadError
-from makemar.handlers.failures import CAUGHT, Failed
+from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.request import Request, Samples
 from makemar.handlers.settings import HandlerSettings
 from makemar.handlers.statistics import BatchStatistics
@@ -70,7 +70,8 @@ class FunctionStage(Stage):
         for values in inputs:
             try:
                 outcomes.append(self.function(*values))
-            except CAUGHT as error:
+            except BaseException as error:  # noqa: BLE001
+                let_interrupt_through(error)
                 outcomes.append(self.failed(error))
         return outcomes
 
@@ -156,7 +157,8 @@ class ModelStage(Stage):
             if isinstance(value, Samples):
                 return Samples(self.handler.read(item) for item in value)
             return [self.handler.read(value)]
-        except CAUGHT as error:
+        except BaseException as error:  # noqa: BLE001
+            let_interrupt_through(error)
             return self.failed(error)
 
     def _value(self, own: Sequence[Any], outputs: Sequence[Any]) -> Any | Failed:
@@ -166,7 +168,8 @@ class ModelStage(Stage):
                 return output.in_sample(position) if several else output
         try:
             values = [self.handler.encode(output, _INSIDE) for output in outputs]
-        except CAUGHT as error:
+        except BaseException as error:  # noqa: BLE001
+            let_interrupt_through(error)
             return Failed(error)
         return values if several else values[0]
 

@@ -1,5 +1,6 @@
 """Whatever one request does, its neighbours get their right answer, and each gets one reply."""
 
+import asyncio
 import subprocess
 import sys
 import textwrap
@@ -9,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makemar.handlers import BaseHandler, Reply, RequestError
+from makemar.handlers import BadRequestError, BaseHandler, Reply, RequestError
 from makemar.handlers.testing import ask, load
 
 NAN = float("nan")
@@ -407,3 +408,69 @@ def test_an_exception_that_cannot_be_printed_costs_one_request(stage):
     answers = ask(kind(), ["good", "bad", "fine"], headers=[{}, {}, {}])
     assert [a.status for a in answers][::2] == [200, 200]
     assert answers[1].status in (400, 500)
+
+
+# -- what a hostile tester found -----------------------------------------------------------------
+
+
+class Misbehaving(Anything):
+    """Fails in ways that are no ordinary exception, or splits as it likes."""
+
+    def encode(self, output, request):
+        raises = {
+            "cancelled": asyncio.CancelledError(),
+            "generator": GeneratorExit(),
+            "panic": type("PanicException", (BaseException,), {})("a Rust library"),
+            "huge": BadRequestError("é" * 7_000_000),
+            "an exception": BadRequestError(ValueError("as the message")),
+            "a NaN": BadRequestError(float("nan")),
+            "lines": BadRequestError("one\n[METRICS]Evil.Count:1|#Level:Host"),
+            "no init": NoInit("x"),
+        }
+        if output in raises:
+            raise raises[output]
+        return output
+
+
+class NoInit(RequestError):
+    def __init__(self, message):
+        pass
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["cancelled", "generator", "panic", "huge", "an exception", "a NaN", "lines", "no init"],
+)
+def test_what_is_no_ordinary_exception_costs_one_request_too(kind, caplog):
+    before, answer, after = ask(Misbehaving(), ["good", kind, "fine"])
+    assert (before.body, after.body) == (b"good", b"fine")
+    assert 400 <= answer.status < 600
+    assert len(answer.body) < 10_000
+    assert answer.json()["request_id"] == "request-1"
+    # TorchServe reads metrics from the lines of a worker.
+    assert not any(line.startswith("[METRICS]") for line in caplog.text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        lambda self, outputs, count: [o for o in outputs if o != "drop"],
+        lambda self, outputs, count: None,
+        lambda self, outputs, count: set(outputs),
+        lambda self, outputs, count: (o for o in outputs),
+    ],
+)
+def test_a_split_that_loses_a_sample_never_shifts_answers_to_other_clients(split):
+    kind = type("Shifty", (Anything,), {"split": split})
+    answers = ask(kind(), ["a", "drop", "b"])
+    for answer, sent in zip(answers, ["a", "drop", "b"], strict=True):
+        assert answer.status == 500 or answer.body == sent.encode()
+
+
+def test_a_picture_that_would_start_a_program_is_refused():
+    from makemar.handlers.images import read_image
+
+    with pytest.raises(BadRequestError, match="are not a picture"):
+        read_image(
+            b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n", max_pixels=99
+        )
