@@ -37,11 +37,12 @@ def is_alive(pid: int, started: float) -> bool:
         return False
 
 
-def terminate_group(leader: int, started: float, *, grace: float) -> None:
+def terminate_group(leader: int, started: float, *, grace: float, known: bool = True) -> None:
     """End a process and everything in its group.
 
     The leader is asked first and has `grace` seconds to end its workers itself; then all that is
-    left is killed. Does nothing to a process that only has the leader's old id.
+    left is killed. Does nothing to a process that only has the leader's old id. If the group is
+    not `known` to be the leader's own, because that ended unwatched, only workers are killed.
     """
     if leader <= 1:  # 0 is the caller's own group, 1 the system's first process
         raise ValueError(f"{leader} is no server's process")
@@ -52,12 +53,26 @@ def terminate_group(leader: int, started: float, *, grace: float) -> None:
     now = start_time(leader)
     if now is not None and abs(now - started) > _TOLERANCE:
         return
+    if not known and start_time(leader) is None:
+        # The leader is gone since before: a group of that number may be anybody's by now.
+        for pid in _members(leader):
+            _kill_worker(pid)
+        return
     # While one member lives, the kernel gives the leader's id to nobody else.
     deadline = time.monotonic() + _KILL_PATIENCE
     while _members(leader) and time.monotonic() < deadline:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader, signal.SIGKILL)
         time.sleep(_POLL_INTERVAL)
+
+
+def _kill_worker(pid: int) -> None:
+    """Kill a process if it is one of TorchServe's workers, which are all that a server leaves."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error, ProcessLookupError):
+        if any("model_service_worker" in word for word in psutil.Process(pid).cmdline()):
+            os.kill(pid, signal.SIGKILL)
 
 
 def reap(pid: int) -> None:

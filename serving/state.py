@@ -140,7 +140,7 @@ def stop_server(work_dir: Path, *, grace: float = 15.0) -> bool:
     """
     state = ServerState.read(work_dir)
     alive = state.alive
-    terminate_group(state.pid, state.started, grace=grace)
+    terminate_group(state.pid, state.started, grace=grace, known=alive)
     reap(state.pid)
     _remove_leftovers(state, work_dir)
     return alive
