@@ -21,12 +21,16 @@ _IN_THE_LOG = "the server's log has the reason under this request id"
 class Failed:
     """The outcome of a request or sample that raised `error` even when it was alone.
 
-    `stage` says where: `decode`, `model` or `encode`.
+    `stage` says where: `decode`, `model` or `encode`. `sample` is the place within its request of
+    the sample to blame, where an outcome stands for that of another one.
     """
 
-    def __init__(self, error: BaseException, *, stage: str = "model") -> None:
+    def __init__(
+        self, error: BaseException, *, stage: str = "model", sample: int | None = None
+    ) -> None:
         self.error = error
         self.stage = stage
+        self.sample = sample
 
     def __repr__(self) -> str:
         return f"Failed({self.error!r}, stage={self.stage!r})"
@@ -50,7 +54,8 @@ class Failed:
     def in_sample(self, position: int) -> Failed:
         """Return the failure of a request whose sample at `position` this was."""
         told = copy.copy(self.told())
-        told.message = f"sample {position}: {told.message}"
+        blamed = position if self.sample is None else self.sample
+        told.message = f"sample {blamed}: {told.message}"
         told.__cause__ = self.error
         return Failed(told)
 

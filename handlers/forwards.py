@@ -13,7 +13,7 @@ from makemar.handlers.device import is_sticky
 from makemar.handlers.errors import DeviceLostError
 from makemar.handlers.failures import Failed
 from makemar.handlers.grouping import Group, bucket_of, group_samples, take_chunk
-from makemar.handlers.isolation import halve, isolate
+from makemar.handlers.isolation import Owners, halve, isolate
 from makemar.handlers.memory import MemoryCaps, is_out_of_memory, release_memory, words_of
 from makemar.handlers.statistics import BatchStatistics
 
@@ -51,11 +51,15 @@ class Forwards:
         length: Callable[[Any], int | None],
         limits: ForwardLimits,
         statistics: BatchStatistics,
+        owners: Sequence[Hashable] | None = None,
     ) -> list[Any | Failed]:
         """Return one outcome per sample, in order.
 
         `model` runs the samples at the given positions in one forward and returns their outputs.
+        `owners` names the request of each sample: one sample that fails alone decides for all of
+        its request's, which are then run no more. Without it each sample is on its own.
         """
+        known = Owners(owners)
         outcomes: list[Any | Failed] = [None] * len(samples)
         call = _Call(self, model, statistics)
         for group in group_samples(samples, length):
@@ -68,7 +72,7 @@ class Forwards:
                 stop = self._chunk_end(group, start, bucket, limits)
                 statistics.add_padding(group.lengths, start, stop)
                 positions = group.positions[start:stop]
-                results = isolate(positions, call.on(bucket), divide=call.divide)
+                results = isolate(positions, call.on(bucket), divide=call.divide, owners=known)
                 for position, result in zip(positions, results):
                     outcomes[position] = result
                 start = stop

@@ -126,7 +126,8 @@ class ModelStage(Stage):
     ) -> list[Any | Failed]:
         """Return each request's value: a list where `prepare` gave `Samples`."""
         read = [self._read(values) for values in inputs]
-        samples = [sample for own in read if not isinstance(own, Failed) for sample in own]
+        lists = [[] if isinstance(own, Failed) else own for own in read]
+        samples = [sample for own in lists for sample in own]
         statistics.samples += len(samples)
 
         def forward(positions: Sequence[int]) -> Sequence[Any]:
@@ -141,6 +142,7 @@ class ModelStage(Stage):
                 length=self.handler.length,
                 limits=self.handler.settings,
                 statistics=statistics,
+                owners=[owner for owner, own in enumerate(lists) for _ in own],
             )
         )
         return [

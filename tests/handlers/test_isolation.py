@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makemar.handlers.failures import Failed
-from makemar.handlers.isolation import isolate
+from makemar.handlers.forwards import Forwards
+from makemar.handlers.isolation import Owners, isolate
+from makemar.handlers.settings import HandlerSettings
+from makemar.handlers.statistics import BatchStatistics
 
 
 class Poisonous:
@@ -67,3 +70,91 @@ def test_no_items_means_no_runs():
     run = Poisonous([])
     assert isolate([], run) == []
     assert run.calls == 0
+
+
+# -- requests with many samples ------------------------------------------------------------------
+
+
+def run_all(owners, bad, *, length=None, **settings):
+    """Run one sample per owner through `Forwards`; return outcomes and each run's positions."""
+    runs = []
+
+    def model(positions):
+        runs.append(list(positions))
+        if bad & set(positions):
+            raise ValueError("poison")
+        return [position * 10 for position in positions]
+
+    outcomes = Forwards().run(
+        list(range(len(owners))),
+        model,
+        length=length or (lambda _: None),
+        limits=HandlerSettings(**settings),
+        statistics=BatchStatistics(len(set(owners))),
+        owners=owners,
+    )
+    return outcomes, runs
+
+
+def check_outcomes(owners, bad, outcomes):
+    condemned = {owners[position] for position in bad}
+    for position, outcome in enumerate(outcomes):
+        if owners[position] not in condemned:
+            assert outcome == position * 10
+        elif position in bad:
+            assert isinstance(outcome, Failed)
+    for owner in condemned:
+        assert any(isinstance(o, Failed) for o, its in zip(outcomes, owners, strict=True)
+                   if its == owner)  # fmt: skip
+
+
+def test_a_request_with_10000_bad_samples_costs_its_neighbours_a_few_forwards():
+    owners = [*range(16), *[16] * 10_000, *range(17, 32)]
+    bad = set(range(16, 10_016))
+    outcomes, runs = run_all(owners, bad)
+    check_outcomes(owners, bad, outcomes)
+    assert len(runs) <= 1 + 2 * math.ceil(math.log2(len(owners)))
+
+
+@pytest.mark.parametrize("settings", [{"max_forward_batch": 1}, {"max_forward_batch": 64}])
+def test_small_forwards_run_nothing_more_of_a_request_that_has_failed(settings):
+    owners = [*[0] * 1000, *range(1, 32)]
+    outcomes, runs = run_all(owners, set(range(1000)), **settings)
+    check_outcomes(owners, set(range(1000)), outcomes)
+    assert len(runs) <= 13 + 31
+    assert sum(0 in run or 1 in run for run in runs) <= 7
+
+
+def test_bad_samples_of_every_length_are_left_out_of_all_later_forwards():
+    owners = [0, 1] * 500
+    bad = set(range(0, 1000, 2))
+    outcomes, runs = run_all(owners, bad, length=lambda sample: 1 + sample, max_tokens=4000)
+    check_outcomes(owners, bad, outcomes)
+    failed = [run for run in runs if bad & set(run)]
+    assert len(failed) <= 10
+
+
+def test_a_failure_names_the_sample_to_blame_wherever_it_stands_for_it():
+    # Ragged samples run from the longest to the shortest: the last one of request 0 fails first.
+    owners = [1, 0, 1, 0, 0]
+    outcomes, _ = run_all(owners, {4}, length=lambda sample: 1 + sample, max_forward_batch=1)
+    assert all("sample 2: " in outcomes[i].in_sample(99).told().message for i in (1, 3, 4))
+    assert [outcomes[0], outcomes[2]] == [0, 20]
+
+
+@given(
+    st.lists(st.integers(0, 7), min_size=1, max_size=64),
+    st.sets(st.integers(0, 63), max_size=12),
+)
+def test_neighbours_are_isolated_and_forwards_grow_with_the_requests_that_fail(owners, bad):
+    bad = {position for position in bad if position < len(owners)}
+    outcomes, runs = run_all(owners, bad)
+    check_outcomes(owners, bad, outcomes)
+    condemned = {owners[position] for position in bad}
+    assert len(runs) <= 1 + 2 * math.ceil(math.log2(len(owners))) * len(condemned)
+
+
+def test_without_owners_every_position_is_on_its_own():
+    run = Poisonous([0, 1])
+    outcomes = isolate(range(4), run, owners=Owners())
+    assert [isinstance(outcome, Failed) for outcome in outcomes] == [True, True, False, False]

@@ -193,3 +193,32 @@ def test_stages_that_cannot_run_are_named(stages, message, networks):
 def test_a_pipeline_without_stages_is_named(networks):
     with pytest.raises(LoadError, match=r"PipelineHandler has no stages\(\)"):
         load(PipelineHandler, networks)
+
+
+def test_a_request_with_many_bad_passages_costs_its_neighbours_a_few_forwards(networks, caplog):
+    class Pairs(PipelineHandler):
+        def stages(self):
+            return [
+                ModelStage(
+                    "vector",
+                    TextEmbedder,
+                    model={"modelFile": "encoder.py"},
+                    prepare=lambda texts: Samples(texts),
+                ),
+            ]
+
+    handler = load(Pairs, networks)
+    model, calls = handler._loaded[0].handler.model, []
+
+    def picky(**inputs):
+        calls.append(len(inputs["input_ids"]))
+        if poison in inputs["input_ids"]:
+            raise ValueError("poison")
+        return model(**inputs)
+
+    poison = handler._loaded[0].handler.tokenizer.token_to_id("house")
+    handler._loaded[0].handler.model = picky
+    answers = ask(handler, [{"body": ["a cat"]}, {"body": ["house"] * 500}, {"body": ["the mat"]}])
+    assert [answer.status for answer in answers] == [200, 500, 200]
+    assert answers[1].json()["message"].startswith("sample 0: ")
+    assert len(calls) <= 1 + 2 * 9
