@@ -11,7 +11,16 @@ import torch
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.errors import RequestError
 from makemar.handlers.images import center_crop, resize
-from makemar.handlers.pictures import PICTURE, PictureSettings, read_picture, scale
+from makemar.handlers.limits import limited
+from makemar.handlers.pictures import (
+    MEAN,
+    MOST_EDGE,
+    PICTURE,
+    STD,
+    PictureSettings,
+    read_picture,
+    scale,
+)
 from makemar.handlers.preparation import place_inputs
 from makemar.handlers.ranking import PROBABILITIES, class_name, rank
 from makemar.handlers.request import Request
@@ -30,11 +39,11 @@ class ImageClassifierSettings(PictureSettings):
     `mean`, `std`: per channel, of values scaled to 0..1.
     """
 
-    top_k: int = 5
-    resize: int = 256
-    crop: int = 224
-    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
-    std: tuple[float, ...] = (0.229, 0.224, 0.225)
+    top_k: int = limited(5, at_least=1)
+    resize: int = limited(256, at_least=1, at_most=MOST_EDGE)
+    crop: int = limited(224, at_least=1, at_most=MOST_EDGE)
+    mean: tuple[float, ...] = limited(MEAN, count=3)
+    std: tuple[float, ...] = limited(STD, count=3, above=0)
 
 
 class ImageClassifier(BaseHandler):

@@ -12,9 +12,18 @@ import torch
 
 from makemar.handlers import tensors
 from makemar.handlers.base import BaseHandler
-from makemar.handlers.errors import LoadError, ModelError
+from makemar.handlers.errors import ModelError
+from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch, main_output
-from makemar.handlers.pictures import PICTURE, PictureSettings, read_picture, scale
+from makemar.handlers.pictures import (
+    MEAN,
+    MOST_EDGE,
+    PICTURE,
+    STD,
+    PictureSettings,
+    read_picture,
+    scale,
+)
 from makemar.handlers.ranking import class_name
 from makemar.handlers.reply import Reply
 from makemar.handlers.request import Request
@@ -37,18 +46,10 @@ class ImageSegmenterSettings(PictureSettings):
     scaled to 0..1; the defaults are the classic ImageNet ones.
     """
 
-    reply: str = "runs"
-    resize: tuple[int, ...] = ()
-    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
-    std: tuple[float, ...] = (0.229, 0.224, 0.225)
-
-    def __post_init__(self) -> None:
-        """Refuse a reply that does not exist, or edges that are not two."""
-        super().__post_init__()
-        if self.reply not in _REPLIES:
-            raise LoadError(f"handler.reply is {self.reply!r}, not one of {', '.join(_REPLIES)}")
-        if self.resize and (len(self.resize) != 2 or min(self.resize) < 1):
-            raise LoadError(f"handler.resize is {list(self.resize)}, not [height, width]")
+    reply: str = limited("runs", one_of=_REPLIES)
+    resize: tuple[int, ...] = limited((), count=2, at_least=1, at_most=MOST_EDGE)
+    mean: tuple[float, ...] = limited(MEAN, count=3)
+    std: tuple[float, ...] = limited(STD, count=3, above=0)
 
 
 class SegmenterSample:

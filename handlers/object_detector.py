@@ -11,6 +11,7 @@ import torch
 from makemar.handlers import tensors
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.errors import ModelError
+from makemar.handlers.limits import limited
 from makemar.handlers.pictures import PICTURE, PictureSettings, read_picture, scale
 from makemar.handlers.ranking import class_name
 from makemar.handlers.request import Request
@@ -27,10 +28,10 @@ class ObjectDetectorSettings(PictureSettings):
     stay as they are, since detectors in torchvision's style normalise by themselves.
     """
 
-    threshold: float = 0.5
-    max_detections: int = 100
-    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
-    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    threshold: float = limited(0.5, at_least=0, at_most=1)
+    max_detections: int = limited(100, at_least=1)
+    mean: tuple[float, ...] = limited((0.0, 0.0, 0.0), count=3)
+    std: tuple[float, ...] = limited((1.0, 1.0, 1.0), count=3, above=0)
 
 
 class ObjectDetector(BaseHandler):

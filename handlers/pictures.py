@@ -12,13 +12,19 @@ import torch
 from makemar.handlers.codecs import to_bytes
 from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
 from makemar.handlers.images import normalize, read_image
+from makemar.handlers.limits import limited
 from makemar.handlers.settings import HandlerSettings
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["PICTURE", "PictureSettings", "read_picture", "scale"]
+__all__ = ["MEAN", "MOST_EDGE", "PICTURE", "STD", "PictureSettings", "read_picture", "scale"]
 
+# The classic ImageNet ones.
+MEAN: tuple[float, ...] = (0.485, 0.456, 0.406)
+STD: tuple[float, ...] = (0.229, 0.224, 0.225)
+# Longer edges than any network sees; one sample would take gigabytes.
+MOST_EDGE = 32_768
 # A picture as JSON Schema sees it: as the body it is bytes, inside JSON it is base64.
 PICTURE: Mapping[str, object] = {
     "type": "string",
@@ -40,7 +46,7 @@ class PictureSettings(HandlerSettings):
     """
 
     decode_threads: int = dataclasses.field(default_factory=_decode_threads)
-    max_pixels: int = 64_000_000
+    max_pixels: int = limited(64_000_000, at_least=1)
 
 
 def read_picture(value: object, *, max_pixels: int) -> Image:

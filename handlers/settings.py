@@ -1,7 +1,8 @@
 """The `handler:` section of model-config.yaml, as a checked dataclass.
 
-A handler class names its settings type; a subclass may extend it with fields of its own. Keys
-that no field knows are refused with the nearest one that exists.
+A handler class names its settings type; a subclass may extend it with fields of its own, and say
+with `limited` which values they may have. Keys that no field knows are refused with the nearest
+one that exists.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import (
 )
 
 from makemar.handlers.errors import LoadError
+from makemar.handlers.limits import check_limits, limited
 
 __all__ = ["HandlerSettings", "read_settings"]
 
@@ -28,31 +30,10 @@ logger = logging.getLogger(__name__)
 
 # TorchServe's own handlers read these keys of the same section; they are not ours to refuse.
 _FOREIGN_KEYS = frozenset({"profile"})
-
-
-_CHOICES: Mapping[str, tuple[str | None, ...]] = {
-    "dtype": ("float32", "bfloat16", "float16"),
-    "quantize": (None, "int8"),
-    "compile": (
-        None,
-        "default",
-        "reduce-overhead",
-        "max-autotune",
-        "max-autotune-no-cudagraphs",
-    ),
-}
-_AT_LEAST_ONE = (
-    "threads",
-    "decode_threads",
-    "max_forward_batch",
-    "max_tokens",
-    "padding",
-    "max_response_bytes",
-    "max_request_bytes",
-    "max_samples",
-    "max_nesting",
-    "max_length",
-)
+_DTYPES = ("float32", "bfloat16", "float16")
+_COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+# More threads than any machine has cores: torch fails on far more with words of its own.
+_MOST_THREADS = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,37 +63,28 @@ class HandlerSettings:
     """
 
     device: Optional[str] = None  # noqa: UP045  (read at run time, on Python 3.9 too)
-    threads: Optional[int] = None  # noqa: UP045
-    decode_threads: int = 1
-    dtype: str = "float32"
+    threads: Optional[int] = limited(None, at_least=1, at_most=_MOST_THREADS)  # noqa: UP045
+    decode_threads: int = limited(1, at_least=1, at_most=_MOST_THREADS)
+    dtype: str = limited("float32", one_of=_DTYPES)
     channels_last: bool = False
-    compile: Optional[str] = None  # noqa: UP045
-    quantize: Optional[str] = None  # noqa: UP045
+    compile: Optional[str] = limited(None, one_of=_COMPILE_MODES)  # noqa: UP045
+    quantize: Optional[str] = limited(None, one_of=("int8",))  # noqa: UP045
     warmup: bool = True
-    max_forward_batch: Optional[int] = None  # noqa: UP045
-    max_tokens: Optional[int] = None  # noqa: UP045
-    max_padding_waste: float = 0.5
-    padding: int = 1
-    max_request_bytes: Optional[int] = None  # noqa: UP045
-    max_samples: int = 1024
-    max_nesting: int = 64
-    max_length: Optional[int] = None  # noqa: UP045
-    max_response_bytes: int = 6_553_500
+    max_forward_batch: Optional[int] = limited(None, at_least=1)  # noqa: UP045
+    max_tokens: Optional[int] = limited(None, at_least=1)  # noqa: UP045
+    max_padding_waste: float = limited(0.5, at_least=0, at_most=1)
+    padding: int = limited(1, at_least=1)
+    max_request_bytes: Optional[int] = limited(None, at_least=1)  # noqa: UP045
+    max_samples: int = limited(1024, at_least=1)
+    max_nesting: int = limited(64, at_least=1)
+    max_length: Optional[int] = limited(None, at_least=1)  # noqa: UP045
+    max_response_bytes: int = limited(6_553_500, at_least=1)
     metrics: bool = False
     unsafe_pickle: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values of the right type that mean nothing."""
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                told = ", ".join(str(choice) for choice in allowed if choice is not None)
-                raise LoadError(f"handler.{name} is {getattr(self, name)!r}, not one of {told}")
-        for name in _AT_LEAST_ONE:
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise LoadError(f"handler.{name} is {value}, it must be at least 1")
-        if not 0 <= self.max_padding_waste <= 1:
-            raise LoadError(f"handler.max_padding_waste is {self.max_padding_waste}, not 0 to 1")
+        check_limits(self)
 
 
 Settings = TypeVar("Settings", bound=HandlerSettings)

@@ -11,6 +11,7 @@ import torch
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.codecs import to_tensor
 from makemar.handlers.errors import BadRequestError, LoadError
+from makemar.handlers.limits import limited
 from makemar.handlers.settings import HandlerSettings
 
 __all__ = ["TensorHandler", "TensorHandlerSettings"]
@@ -40,14 +41,11 @@ class TensorHandlerSettings(HandlerSettings):
     """
 
     shape: Optional[tuple[int, ...]] = None  # noqa: UP045  (read at run time, on Python 3.9 too)
-    input_dtype: str = "float32"
+    input_dtype: str = limited("float32", one_of=tuple(_DTYPES))
 
     def __post_init__(self) -> None:
-        """Refuse a dtype that torch does not have, or a size that no array has."""
+        """Refuse a size that no array has."""
         super().__post_init__()
-        if self.input_dtype not in _DTYPES:
-            told = ", ".join(_DTYPES)
-            raise LoadError(f"handler.input_dtype is {self.input_dtype!r}, not one of {told}")
         if any(size < -1 or size == 0 for size in self.shape or ()):
             raise LoadError(
                 f"handler.shape is {list(self.shape or ())}; a size is at least 1, or -1 for any"

@@ -11,7 +11,8 @@ import torch
 
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.codecs import to_text
-from makemar.handlers.errors import BadRequestError, LoadError, PayloadTooLargeError
+from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
+from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch
 from makemar.handlers.settings import HandlerSettings, read_settings
 from makemar.handlers.tokenization import load_tokenizer
@@ -47,14 +48,8 @@ class TextSettings(HandlerSettings):
     tokenizer: str = "tokenizer.json"
     max_length: int = 512
     truncate: bool = False
-    max_characters: int = 200_000
+    max_characters: int = limited(200_000, at_least=1)
     token_types: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse a limit below 1."""
-        super().__post_init__()
-        if self.max_characters < 1:
-            raise LoadError(f"handler.max_characters is {self.max_characters}, not at least 1")
 
 
 class TokenizedText:

@@ -10,6 +10,7 @@ import torch
 
 from makemar.handlers.codecs import open_envelope
 from makemar.handlers.errors import PayloadTooLargeError
+from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch, main_output
 from makemar.handlers.ranking import PROBABILITIES, rank
 from makemar.handlers.request import Request
@@ -26,9 +27,9 @@ class TextClassifierSettings(TextSettings):
     `explain_words`: texts with more words are not explained.
     """
 
-    top_k: int = 5
+    top_k: int = limited(5, at_least=1)
     multi_label: bool = False
-    explain_words: int = 200
+    explain_words: int = limited(200, at_least=0)
 
 
 class TextClassifier(TextHandler):

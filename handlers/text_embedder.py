@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from makemar.handlers.errors import LoadError, ModelError
+from makemar.handlers.errors import ModelError
+from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch, main_output
 from makemar.handlers.text import TEXT, TextHandler, TextSettings
 
@@ -26,15 +27,8 @@ class TextEmbedderSettings(TextSettings):
     is their cosine.
     """
 
-    pooling: str = "mean"
+    pooling: str = limited("mean", one_of=_POOLINGS)
     normalize: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse a pooling that does not exist."""
-        super().__post_init__()
-        if self.pooling not in _POOLINGS:
-            told = ", ".join(_POOLINGS)
-            raise LoadError(f"handler.pooling is {self.pooling!r}, not one of {told}")
 
 
 class TextEmbedder(TextHandler):

@@ -18,6 +18,7 @@ from makemar.handlers.generation_options import (
     GenerationOptions,
     read_options,
 )
+from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch
 from makemar.handlers.reply import Reply
 from makemar.handlers.request import Request, Samples
@@ -36,23 +37,23 @@ class TextGeneratorSettings(TextSettings):
     by name (`</s>`). `cache`: the network takes and gives `past_key_values`.
     """
 
-    max_new_tokens: int = 64
-    most_new_tokens: int = 1024
+    max_new_tokens: int = limited(64, at_least=1)
+    most_new_tokens: int = limited(1024, at_least=1)
     stop_tokens: tuple[str, ...] = ()
     cache: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse limits below 1, and prompts without their end."""
+        """Refuse limits that contradict each other, and prompts without their end."""
         super().__post_init__()
         if self.truncate:
             raise LoadError(
                 "handler.truncate would cut off the end of a prompt, which is what a text goes on "
                 "from; leave it out, and longer prompts get 413"
             )
-        if not 1 <= self.max_new_tokens <= self.most_new_tokens:
+        if self.max_new_tokens > self.most_new_tokens:
             raise LoadError(
-                f"handler.max_new_tokens is {self.max_new_tokens} and handler.most_new_tokens "
-                f"{self.most_new_tokens}; they must be 1 <= max_new_tokens <= most_new_tokens"
+                f"handler.max_new_tokens is {self.max_new_tokens}, "
+                f"it must be at most handler.most_new_tokens, {self.most_new_tokens}"
             )
 
 

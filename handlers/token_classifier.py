@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from makemar.handlers.errors import LoadError, ModelError
+from makemar.handlers.errors import ModelError
+from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch, main_output
 from makemar.handlers.ranking import PROBABILITIES, class_name, rank
 from makemar.handlers.request import Request
@@ -30,15 +31,9 @@ class TokenClassifierSettings(TextSettings):
     left out.
     """
 
-    reply: str = "entities"
+    reply: str = limited("entities", one_of=_REPLIES)
     outside: str = "O"
-    threshold: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse a reply that does not exist."""
-        super().__post_init__()
-        if self.reply not in _REPLIES:
-            raise LoadError(f"handler.reply is {self.reply!r}, not one of {', '.join(_REPLIES)}")
+    threshold: float = limited(0.0, at_least=0, at_most=1)
 
 
 class Span:

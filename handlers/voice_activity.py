@@ -11,6 +11,7 @@ import torch
 from makemar.handlers.audio import AUDIO, read_audio
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.errors import LoadError, ModelError
+from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch
 from makemar.handlers.preparation import place_inputs
 from makemar.handlers.request import Request
@@ -30,26 +31,23 @@ class VoiceActivitySettings(HandlerSettings):
     `pad_ms`: what is added at both ends. `probabilities`: reply with that of every window too.
     """
 
-    sample_rate: int = 16_000
-    window: int = 512
-    max_seconds: float = 600.0
-    threshold: float = 0.5
-    release: float = 0.35
-    min_speech_ms: float = 250.0
-    min_silence_ms: float = 100.0
-    pad_ms: float = 30.0
+    sample_rate: int = limited(16_000, at_least=1, at_most=400_000)
+    window: int = limited(512, at_least=1)
+    max_seconds: float = limited(600.0, above=0)
+    threshold: float = limited(0.5, at_least=0, at_most=1)
+    release: float = limited(0.35, at_least=0, at_most=1)
+    min_speech_ms: float = limited(250.0, at_least=0)
+    min_silence_ms: float = limited(100.0, at_least=0)
+    pad_ms: float = limited(30.0, at_least=0)
     probabilities: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
+        """Refuse speech that would end before it begins."""
         super().__post_init__()
-        for name in ("sample_rate", "window"):
-            if getattr(self, name) < 1:
-                raise LoadError(f"handler.{name} is {getattr(self, name)}, it must be at least 1")
-        if not 0 <= self.release <= self.threshold <= 1:
+        if self.release > self.threshold:
             raise LoadError(
-                f"handler.release is {self.release} and handler.threshold {self.threshold}; "
-                "they must be 0 <= release <= threshold <= 1"
+                f"handler.release is {self.release}, "
+                f"it must be at most handler.threshold, {self.threshold}"
             )
 
 

@@ -360,7 +360,8 @@ def test_a_list_of_texts_is_answered_but_not_streamed(build):
     ("settings", "message"),
     [
         ({"stop_tokens": ["</s>"]}, "the tokenizer has no token '</s>'"),
-        ({"max_new_tokens": 0}, "must be 1 <= max_new_tokens"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0, it must be at least 1"),
+        ({"max_new_tokens": 9, "most_new_tokens": 8}, "at most handler.most_new_tokens, 8"),
         ({"truncate": True}, "would cut off the end of a prompt"),
     ],
 )
