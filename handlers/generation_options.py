@@ -10,10 +10,12 @@ from typing import Any, Optional
 from makemar.handlers.errors import BadRequestError
 
 __all__ = ["COMPLETION", "PROMPT", "GenerationOptions", "read_options"]
-
-
+# Each new token is searched for every stop text, and as much of a streamed text is held back as
+# the longest of them has characters.
+_MOST_STOPS, _LONGEST_STOP = 16, 256
 _WHOLE = {"type": "integer", "minimum": 0}
 _TEXT = {"type": "string", "minLength": 1}
+_STOP = {**_TEXT, "maxLength": _LONGEST_STOP}
 PROMPT: Mapping[str, object] = {
     "anyOf": [
         _TEXT,
@@ -25,7 +27,9 @@ PROMPT: Mapping[str, object] = {
                 "temperature": {"type": "number", "minimum": 0, "maximum": 100},
                 "top_k": _WHOLE,
                 "top_p": {"type": "number", "minimum": 0, "maximum": 1},
-                "stop": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+                "stop": {
+                    "anyOf": [_STOP, {"type": "array", "items": _STOP, "maxItems": _MOST_STOPS}]
+                },
                 "seed": _WHOLE,
                 "logprobs": {"type": "boolean"},
                 "stream": {"type": "boolean"},
@@ -53,7 +57,8 @@ class GenerationOptions:
 
     `temperature` 0 takes the best token each time; above 0 tokens are drawn, from the `top_k` best
     and from those that make up the share `top_p`, by the random numbers of `seed`. Generation
-    ends after `max_new_tokens`, at a stop token, or before one of the texts in `stop`.
+    ends after `max_new_tokens`, at a stop token, or before one of the texts in `stop` (at most 16
+    of at most 256 characters).
     """
 
     max_new_tokens: int
@@ -73,10 +78,6 @@ def read_options(
 
     Raises `BadRequestError` that names the option.
     """
-    stop = given.get("stop", ())
-    stop = [stop] if isinstance(stop, str) else stop
-    if not isinstance(stop, (list, tuple)) or not all(isinstance(s, str) and s for s in stop):
-        raise BadRequestError("stop is not a text or a list of texts")
     top_k = _number(given, "top_k", 0, low=0, high=2**31)
     # Without a seed each request draws its own, and keeps it if it has to run again.
     seed = _number(given, "seed", random.getrandbits(62), low=0, high=2**63 - 1)
@@ -87,7 +88,7 @@ def read_options(
         temperature=_number(given, "temperature", 0.0, low=0, high=100),
         top_k=int(top_k) or None,
         top_p=_number(given, "top_p", 1.0, low=0, high=1),
-        stop=tuple(stop),
+        stop=_stop(given),
         seed=int(seed),
         logprobs=_flag(given, "logprobs"),
         stream=_flag(given, "stream"),
@@ -102,6 +103,21 @@ def _number(given: Mapping[str, Any], name: str, default: float, *, low: int, hi
         kind = "a whole number" if isinstance(default, int) else "a number"
         raise BadRequestError(f"{name} is {str(value)[:50]!r}, not {kind} from {low} to {high}")
     return value
+
+
+def _stop(given: Mapping[str, Any]) -> tuple[str, ...]:
+    stop = given.get("stop", ())
+    stop = [stop] if isinstance(stop, str) else stop
+    if not isinstance(stop, (list, tuple)) or not all(isinstance(s, str) and s for s in stop):
+        raise BadRequestError("stop is not a text or a list of texts")
+    if len(stop) > _MOST_STOPS:
+        raise BadRequestError(f"stop has {len(stop)} texts, the limit is {_MOST_STOPS}")
+    longest = max(map(len, stop), default=0)
+    if longest > _LONGEST_STOP:
+        raise BadRequestError(
+            f"a text in stop has {longest} characters, the limit is {_LONGEST_STOP}"
+        )
+    return tuple(stop)
 
 
 def _flag(given: Mapping[str, Any], name: str) -> bool:

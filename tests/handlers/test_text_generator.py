@@ -8,6 +8,7 @@ import socket
 import struct
 from collections import Counter
 
+import jsonschema
 import pytest
 import torch
 from hypothesis import given
@@ -171,6 +172,24 @@ def test_an_option_that_means_nothing_is_a_400_that_names_it(build, options):
     bad, good = ask(build(), [body("a", **options), "a"])
     assert (bad.status, good.status) == (400, 200)
     assert bad.json()["message"].startswith(f"{next(iter(options))} is")
+
+
+@pytest.mark.parametrize(
+    ("stop", "message"),
+    [
+        (["x"] * 17, "stop has 17 texts, the limit is 16"),
+        (["x", "y" * 257], "a text in stop has 257 characters, the limit is 256"),
+        ("y" * 100_000, "a text in stop has 100000 characters, the limit is 256"),
+    ],
+)
+def test_too_much_to_stop_at_is_a_400_that_names_the_limit(build, fits, stop, message):
+    handler = build()
+    bad, good = ask(handler, [body("a", stop=stop), body("a", stop=["x" * 256] * 16)])
+    assert (bad.status, good.status) == (400, 200)
+    assert bad.json()["message"] == message
+    fits(handler, "input", body("a", stop=["x" * 256] * 16)["body"])
+    with pytest.raises(jsonschema.ValidationError):
+        fits(handler, "input", body("a", stop=stop)["body"])
 
 
 def test_scores_that_are_no_numbers_cost_only_their_own_row(build):
