@@ -11,7 +11,7 @@ from typing import Callable, Protocol
 
 import torch
 
-from makemar.handlers.errors import ModelError
+from makemar.handlers.errors import ModelError, RequestError
 from makemar.handlers.generation_options import GenerationOptions
 
 __all__ = ["NextScores", "Row", "choose", "generate"]
@@ -38,7 +38,7 @@ class Row:
         self.logprobs: list[float] = []
         self.text = ""
         self.reason = ""
-        self.failed: ModelError | None = None
+        self.failed: RequestError | None = None
         self._decode = decode
         self._stop_ids = stop_ids
         self._random = torch.Generator().manual_seed(options.seed)

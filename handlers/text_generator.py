@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.causal import CachedCausal, PlainCausal
 from makemar.handlers.codecs import open_envelope
-from makemar.handlers.errors import BadRequestError, LoadError, ModelError, PayloadTooLargeError
-from makemar.handlers.failures import Failed
+from makemar.handlers.device import is_sticky
+from makemar.handlers.errors import (
+    BadRequestError,
+    DeviceLostError,
+    LoadError,
+    PayloadTooLargeError,
+    RequestError,
+)
+from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.generation import Row, generate
 from makemar.handlers.generation_options import (
     COMPLETION,
@@ -19,13 +27,16 @@ from makemar.handlers.generation_options import (
     read_options,
 )
 from makemar.handlers.limits import limited
+from makemar.handlers.memory import words_of
 from makemar.handlers.outputs import Batch
 from makemar.handlers.reply import Reply
 from makemar.handlers.request import Request, Samples
-from makemar.handlers.streaming import EVENTS, event, send_parts
+from makemar.handlers.streaming import EVENTS, Streams, event, send_parts
 from makemar.handlers.text import TextHandler, TextSettings, TokenizedText
 
 __all__ = ["Prompt", "TextGenerator", "TextGeneratorSettings"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +94,7 @@ class TextGenerator(TextHandler):
     def initialize(self, context: Any) -> None:
         """Load tokenizer and model, and look up the stop tokens."""
         super().initialize(context)
+        Streams.of(context)
         self._stop_ids()
 
     def decode(self, request: Request) -> Any:
@@ -137,18 +149,15 @@ class TextGenerator(TextHandler):
         streamed = [pair for pair in pairs if pair[0].index is not None]
         try:
             generate(rows, self._network(), after_step=lambda _: self._publish(streamed))
-        except Exception as error:
-            # A reply that has begun has its status: its end can only say what went wrong.
-            if len(pairs) > 1 or not pairs[0][0].sent:
-                raise
-            told = Failed(error).told()
-            rows[0].failed, rows[0].reason = ModelError(told.message), "error"
+        except BaseException as error:  # noqa: BLE001
+            let_interrupt_through(error)
+            self._break_off(error, pairs)
         return [
             Failed(row.failed) if row.failed and not prompt.sent else (prompt, row)
             for prompt, row in pairs
         ]
 
-    def encode(self, output: Any, request: Request) -> object:  # noqa: ARG002
+    def encode(self, output: Any, request: Request) -> object:
         """Turn a prompt and its row into the reply, or into what is left of a streamed one."""
         prompt, row = output
         facts: dict[str, object] = {
@@ -159,7 +168,7 @@ class TextGenerator(TextHandler):
         if row.options.logprobs:
             facts["logprobs"] = row.logprobs
         if row.failed:
-            facts["error"] = row.failed.message
+            facts.update(error=row.failed.message, request_id=request.id)
         if prompt.index is None:
             return {"text": row.text, **facts}
         rest = row.text[len(prompt.sent) :]
@@ -198,6 +207,27 @@ class TextGenerator(TextHandler):
         if missing:
             raise LoadError(f"handler.stop_tokens: the tokenizer has no token {missing[0]!r}")
         return frozenset(number for number in known.values() if number is not None)
+
+    def _break_off(self, error: BaseException, pairs: Sequence[tuple[Prompt, Row]]) -> None:
+        """End the rows that an error stopped, where no other run of them can tell more.
+
+        A reply that has begun has its status: its end can only say what went wrong. Raises the
+        error again where all rows, or halves of them, are to be tried once more.
+        """
+        told: RequestError
+        if is_sticky(error):
+            # From here on nothing reaches the model: what has begun would be left without an end.
+            self.forwards.lost = words_of(error)
+            told = DeviceLostError("the device failed; a new worker takes over, try again")
+        elif len(pairs) == 1 and pairs[0][0].sent:
+            told = Failed(error).told()
+        else:
+            raise error
+        for prompt, row in pairs:
+            row.failed, row.reason = told, "error"
+            if prompt.sent:
+                name = self.context.get_request_id(prompt.index)
+                logger.error("request %s broke off: %s", name, told.message, exc_info=error)
 
     def _publish(self, streamed: Sequence[tuple[Prompt, Row]]) -> None:
         """Send what is new of each streamed text; a row that runs again repeats nothing."""
