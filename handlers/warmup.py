@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from makemar.handlers.errors import LoadError
+from makemar.handlers.grouping import group_samples, take_chunk
 from makemar.handlers.memory import is_out_of_memory, release_memory
+from makemar.handlers.settings import HandlerSettings
 
-__all__ = ["planned_sizes", "warm_up"]
+__all__ = ["largest_forward", "planned_sizes", "warm_up"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +24,9 @@ logger = logging.getLogger(__name__)
 class Warmable(Protocol):
     """What a handler needs for a warm-up: example samples, and the way through the model."""
 
+    settings: HandlerSettings
+
+    def length(self, sample: Any) -> int | None: ...
     def examples(self) -> Sequence[Any]: ...
     def collate(self, samples: Sequence[Any]) -> Any: ...
     def inference(self, data: Any) -> Any: ...
@@ -32,14 +37,29 @@ def planned_sizes(batch_size: int) -> list[int]:
     return sorted({1 << i for i in range(batch_size.bit_length())} | {batch_size})
 
 
+def largest_forward(handler: Warmable, example: Any, *, batch_size: int) -> int:
+    """Return how many samples like this one the settings let into one forward, at least 1."""
+    (group,) = group_samples([example] * batch_size, handler.length)
+    limits = handler.settings
+    return take_chunk(
+        group,
+        0,
+        most=limits.max_forward_batch or batch_size,
+        max_tokens=limits.max_tokens,
+        max_waste=limits.max_padding_waste,
+    )
+
+
 def warm_up(handler: Warmable, *, batch_size: int) -> None:
     """Run every planned batch size with each of the handler's examples; log what each cost.
 
-    A size that does not fit into memory is skipped with a warning. Raises `LoadError` when the
-    model fails on the handler's own example: it would fail on every request too.
+    None is larger than a forward that the settings (`max_forward_batch`, `max_tokens`) allow: it
+    would cost memory and time, and no request would ever meet it. A size that does not fit into
+    memory is skipped with a warning. Raises `LoadError` when the model fails on the handler's own
+    example: it would fail on every request too.
     """
     for example in handler.examples():
-        for size in planned_sizes(batch_size):
+        for size in planned_sizes(largest_forward(handler, example, batch_size=batch_size)):
             started = time.perf_counter()
             try:
                 handler.inference(handler.collate([example] * size))

@@ -287,6 +287,44 @@ def test_a_model_is_warm_for_every_planned_batch_size(tmp_path, network, monkeyp
     assert "warmup batch=6 first_call_ms=" in caplog.text
 
 
+class WarmAndLong(Warm):
+    """Its example has a length, as texts and recordings do."""
+
+    def length(self, sample):
+        return 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "sizes"),
+    [
+        (Warm, {}, [1, 2, 4, 8, 16]),
+        (Warm, {"max_forward_batch": 5}, [1, 2, 4, 5]),
+        (Warm, {"max_forward_batch": 64}, [1, 2, 4, 8, 16]),
+        (Warm, {"max_tokens": 1}, [1, 2, 4, 8, 16]),  # tokens are counted where there is a length
+        (WarmAndLong, {"max_tokens": 20}, [1, 2, 4, 6]),
+        (WarmAndLong, {"max_tokens": 2}, [1]),
+        (WarmAndLong, {"max_tokens": 20, "max_forward_batch": 3}, [1, 2, 3]),
+    ],
+)
+def test_the_warm_up_runs_no_forward_that_the_settings_never_would(
+    tmp_path, network, monkeypatch, kind, settings, sizes
+):
+    from makemar.handlers.testing import Context, ask
+
+    (tmp_path / "network.py").write_text(NETWORK)
+    torch.save(network.state_dict(), tmp_path / "net.pth")
+    model = {"modelFile": "network.py", "serializedFile": "net.pth"}
+    monkeypatch.syspath_prepend(tmp_path)
+    handler = kind()
+    config = {"handler": settings}
+    handler.initialize(Context(model_dir=tmp_path, model=model, config=config, batch_size=16))
+    del sys.modules["network"]
+    assert handler.sizes == sizes
+    handler.sizes.clear()
+    assert {a.status for a in ask(handler, [{"body": [1.0, 2.0, 3.0]}] * 16)} == {200}
+    assert max(handler.sizes) == sizes[-1]
+
+
 def test_an_example_that_the_model_fails_on_is_a_load_failure(tmp_path, network):
     class Wrong(Warm):
         def examples(self):
