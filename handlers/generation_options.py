@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from makemar.handlers.errors import BadRequestError
+from makemar.handlers.quoting import quote
 
 __all__ = ["COMPLETION", "PROMPT", "GenerationOptions", "read_options"]
 # Each new token is searched for every stop text, and as much of a streamed text is held back as
@@ -101,7 +102,7 @@ def _number(given: Mapping[str, Any], name: str, default: float, *, low: int, hi
     kinds = (int,) if isinstance(default, int) else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
         kind = "a whole number" if isinstance(default, int) else "a number"
-        raise BadRequestError(f"{name} is {str(value)[:50]!r}, not {kind} from {low} to {high}")
+        raise BadRequestError(f"{name} is {quote(value)}, not {kind} from {low} to {high}")
     return value
 
 
@@ -123,5 +124,5 @@ def _stop(given: Mapping[str, Any]) -> tuple[str, ...]:
 def _flag(given: Mapping[str, Any], name: str) -> bool:
     value = given.get(name, False)
     if not isinstance(value, bool):
-        raise BadRequestError(f"{name} is {str(value)[:50]!r}, neither true nor false")
+        raise BadRequestError(f"{name} is {quote(value)}, neither true nor false")
     return value

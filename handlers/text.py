@@ -14,6 +14,7 @@ from makemar.handlers.codecs import to_text
 from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
 from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch
+from makemar.handlers.quoting import list_names
 from makemar.handlers.settings import HandlerSettings, read_settings
 from makemar.handlers.tokenization import load_tokenizer
 
@@ -156,8 +157,7 @@ def read_text(value: object, *, max_characters: int) -> str:
     """
     if isinstance(value, Mapping):
         if "text" not in value:
-            there = ", ".join(sorted(map(str, value))) or "none"
-            raise BadRequestError(f"the part 'text' is missing (parts sent: {there})")
+            raise BadRequestError(f"the part 'text' is missing (parts sent: {list_names(value)})")
         value = value["text"]
     text = to_text(value)
     if not text:

@@ -10,6 +10,7 @@ import torch
 
 from makemar.handlers.codecs.numbers import check_shape
 from makemar.handlers.errors import BadRequestError
+from makemar.handlers.quoting import quote
 
 __all__ = ["NPY_TYPES", "is_npy", "read_npy", "write_npy"]
 
@@ -71,7 +72,7 @@ def _header(data: bytes | bytearray) -> tuple[Any, tuple[int, ...], bool, int]:
     if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.char in "gG":
         raise BadRequestError(f"the .npy file holds {dtype}, not numbers or booleans")
     if any(isinstance(size, bool) or size < 0 for size in shape):
-        raise BadRequestError(f"the .npy file has the impossible shape {shape}")
+        raise BadRequestError(f"the .npy file has the impossible shape {quote(shape)}")
     return dtype, shape, fortran, file.tell()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from makemar.handlers.errors import BadRequestError
+from makemar.handlers.quoting import quote
 
 __all__ = ["check_shape", "flatten", "from_numbers"]
 
@@ -65,7 +66,7 @@ def check_shape(shape: Sequence[int]) -> None:
     in a reply it would fill the memory.
     """
     if 0 in shape and math.prod(size for size in shape if size) > _MOST_ROWS_OF_NOTHING:
-        raise BadRequestError(f"the array sent has no elements in its shape {list(shape)}")
+        raise BadRequestError(f"the array sent has no elements in its shape {quote(list(shape))}")
 
 
 def from_numbers(elements: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:

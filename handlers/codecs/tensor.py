@@ -12,6 +12,7 @@ from makemar.handlers.codecs.npy import is_npy, read_npy
 from makemar.handlers.codecs.numbers import flatten, from_numbers
 from makemar.handlers.codecs.tensor_file import is_safetensors, read_safetensors
 from makemar.handlers.errors import BadRequestError
+from makemar.handlers.quoting import list_names, quote
 
 __all__ = ["to_tensor"]
 
@@ -32,7 +33,9 @@ def to_tensor(
     tensor = _typed(value if type(value) is list else _unwrapped(value), dtype)
     if shape is not None and not _matches(tensor.shape, shape):
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
-        raise BadRequestError(f"expected an array of shape ({wanted}), got {tuple(tensor.shape)}")
+        raise BadRequestError(
+            f"expected an array of shape ({wanted}), got {quote(tuple(tensor.shape))}"
+        )
     return tensor
 
 
@@ -71,9 +74,7 @@ def _typed(value: object, dtype: torch.dtype | None) -> torch.Tensor:
             return value.float() if value.is_floating_point() else value
         return _cast(value, dtype)
     if isinstance(value, dict):
-        raise BadRequestError(
-            f"expected one array, got several fields: {', '.join(sorted(map(str, value)))}"
-        )
+        raise BadRequestError(f"expected one array, got several fields: {list_names(value)}")
     raise BadRequestError(
         f"expected JSON numbers, got {type(value).__name__}; "
         "send a list of numbers as application/json"

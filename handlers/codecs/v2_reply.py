@@ -12,6 +12,7 @@ from makemar.handlers.codecs.envelope import Envelope
 from makemar.handlers.codecs.results import stack_named, stack_results
 from makemar.handlers.codecs.v2_types import datatype_of, pack
 from makemar.handlers.errors import BadRequestError, ReplyError
+from makemar.handlers.quoting import list_names, quote
 from makemar.handlers.reply import Reply, write_json
 from makemar.handlers.request import Request
 
@@ -74,7 +75,7 @@ class V2Envelope(Envelope):
         for name in self.wanted:
             if name not in columns:
                 raise BadRequestError(
-                    f"there is no output {name!r}; this model gives {', '.join(columns)}"
+                    f"there is no output {quote(name)}; this model gives {list_names(columns)}"
                 )
         return {name: columns[name] for name in self.wanted}
 

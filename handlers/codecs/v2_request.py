@@ -20,6 +20,7 @@ from makemar.handlers.codecs.v2_types import (
     unpack_tensor,
 )
 from makemar.handlers.errors import BadRequestError
+from makemar.handlers.quoting import quote
 from makemar.handlers.settings import HandlerSettings
 
 __all__ = ["BINARY_HEADER", "is_v2", "open_v2", "open_v2_binary"]
@@ -87,11 +88,15 @@ def _head(given: object, known: Mapping[str, object]) -> tuple[str, list[int], s
         raise BadRequestError("every input needs a name of its own")
     if datatype != "BYTES" and (not isinstance(datatype, str) or datatype not in TYPES):
         told = ", ".join([*TYPES, "BYTES"])
-        raise BadRequestError(f"input {name!r}: datatype is {datatype!r}, not one of {told}")
+        raise BadRequestError(
+            f"input {quote(name)}: datatype is {quote(datatype)}, not one of {told}"
+        )
     if not isinstance(shape, list) or not 0 < len(shape) <= _MOST_DIMENSIONS:
-        raise BadRequestError(f"input {name!r}: shape must list its dimensions, the batch first")
+        raise BadRequestError(
+            f"input {quote(name)}: shape must list its dimensions, the batch first"
+        )
     if any(type(size) is not int or not 0 <= size < 2**31 for size in shape):
-        raise BadRequestError(f"input {name!r}: shape must hold integers of 0 or more")
+        raise BadRequestError(f"input {quote(name)}: shape must hold integers of 0 or more")
     check_shape(shape)
     return name, shape, datatype
 
@@ -109,7 +114,7 @@ def _take_binary(
         return None, rest
     if type(size) is not int or not 0 <= size <= len(rest):
         raise BadRequestError(
-            f"binary_data_size is {size!r}, {len(rest)} bytes of binary data are left"
+            f"binary_data_size is {quote(size)}, {len(rest)} bytes of binary data are left"
         )
     return rest[:size], rest[size:]
 
@@ -122,12 +127,12 @@ def _elements(
         return unpack_bytes(binary) if datatype == "BYTES" else unpack_tensor(binary, datatype)
     data = given.get("data")
     if not isinstance(data, list):
-        raise BadRequestError(f"input {given['name']!r}: data must be a list")
+        raise BadRequestError(f"input {quote(given['name'])}: data must be a list")
     elements, _ = flatten(data)
     if datatype != "BYTES":
         return elements_to_tensor(elements, datatype)
     if not all(isinstance(element, str) for element in elements):
-        raise BadRequestError(f"input {given['name']!r}: BYTES in JSON must be text")
+        raise BadRequestError(f"input {quote(given['name'])}: BYTES in JSON must be text")
     parameters = given.get("parameters")
     if isinstance(parameters, dict) and parameters.get("content_type") == "base64":
         return [from_base64(element) for element in elements]
@@ -138,7 +143,7 @@ def _rows(name: str, shape: Sequence[int], elements: torch.Tensor | list[Any]) -
     """Cut elements into one value per row: tensors, or BYTES alone or in lists."""
     if math.prod(shape) != len(elements):
         raise BadRequestError(
-            f"input {name!r}: shape {list(shape)} needs {math.prod(shape)} elements, "
+            f"input {quote(name)}: shape {quote(list(shape))} needs {math.prod(shape)} elements, "
             f"data has {len(elements)}"
         )
     if isinstance(elements, torch.Tensor):
