@@ -64,6 +64,8 @@ class BaseHandler:
     _own_stages: frozenset[str] = frozenset()
     # Whether it wrote anything of what TorchServe's handlers consist of.
     _old_style = False
+    # Whether a `handle` that a subclass wrote is running; it may call ours.
+    inside_handle = False
     # The requests whose rows are in the stages right now; a bisection runs only some.
     running: Sequence[Request] = ()
 
@@ -124,7 +126,9 @@ class BaseHandler:
         if is_describe(data, context):
             description = render(self.describe(), max_bytes=self.settings.max_response_bytes)
             return [send(description, context, 0)]
-        return answer_batch(self, data, context, own_stages=self._own_stages)
+        return answer_batch(
+            self, data, context, own_stages=self._own_stages, inside=self.inside_handle
+        )
 
     # -- The whole batch at once: TorchServe's stages -------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any, Callable, Protocol, Union
 
 from makemar.handlers.decoding import decode_each
 from makemar.handlers.errors import ModelError
-from makemar.handlers.exchange import Settings, part
+from makemar.handlers.exchange import Settings, forget, part
 from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.forwards import Forwards
 from makemar.handlers.request import Request, Samples
@@ -50,7 +50,8 @@ class BatchRun:
     """Run the rows of one batch; `outcomes()` holds one result or failure per request, in order.
 
     `own_stages` names the whole-batch stages that the handler's class defines itself; `whole` is
-    a `handle` of its own, which takes rows and returns one result each.
+    a `handle` of its own, which takes rows and returns one result each. `before` holds what such a
+    `handle` had set for the replies when it called ours.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class BatchRun:
         own_stages: frozenset[str],
         whole: Callable[[Rows], Any] | None,
         statistics: BatchStatistics,
+        before: Settings | None = None,
     ) -> None:
         self.handler = handler
         self.rows = rows
@@ -70,8 +72,8 @@ class BatchRun:
         self.own_stages = own_stages
         self.whole = whole or (self._stages if "preprocess" in own_stages else None)
         self.statistics = statistics
-        # What had been set for the replies when the model's part began.
-        self._before: Settings | None = None
+        self.before = before
+        self._has_run = False
 
     def outcomes(self) -> list[Outcome]:
         """Answer every request, whatever happens to its neighbours.
@@ -80,19 +82,18 @@ class BatchRun:
         """
         explanations = [r for r in self.requests if r.explain]
         predictions = [r for r in self.requests if not r.explain] if explanations else self.requests
-        outcomes: list[Outcome] = [None] * len(self.requests)
         try:
             if self.whole is not None:
                 results = self._by_row(self.whole, predictions)
             else:
                 results = self._by_sample(predictions)
-            for request, result in zip(predictions, results):
-                outcomes[request.index] = result
-            for request in explanations:
-                outcomes[request.index] = self._explain(request)
+            if not explanations:
+                return results
+            outcomes = {r.index: result for r, result in zip(predictions, results)}
+            outcomes.update({r.index: self._explain(r) for r in explanations})
+            return [outcomes[r.index] for r in self.requests]
         finally:
             self._show(self.requests)
-        return outcomes
 
     def _explain(self, request: Request) -> Outcome:
         self._show([request])
@@ -114,7 +115,7 @@ class BatchRun:
         return self.handler.forwards.run(
             requests,
             run,
-            length=lambda row: None,  # noqa: ARG005  (a row has no shape: all are alike)
+            length=None,
             limits=self.handler.settings,
             statistics=self.statistics,
         )
@@ -130,6 +131,9 @@ class BatchRun:
             self.handler.decode, requests, threads=self.handler.settings.decode_threads
         )
         self.statistics.decode_ms += self.statistics.lap()
+        if "postprocess" in self.own_stages:
+            # What `decode` set for a reply outlives a run of the stages that fails.
+            self.before = Settings(self.context)
         lists = [[] if isinstance(own, Failed) else own for own in decoded]
         outputs = iter(self._run_samples(requests, lists))
         mine = [[next(outputs) for _ in own] for own in lists]
@@ -159,6 +163,7 @@ class BatchRun:
             length=self.handler.length,
             limits=self.handler.settings,
             statistics=self.statistics,
+            owners=owners,
         )
 
     def _run_chunk(self, samples: Sequence[Any], owners: Sequence[Request]) -> Sequence[object]:
@@ -202,10 +207,11 @@ class BatchRun:
 
     def _rerun(self, requests: Sequence[Request]) -> None:
         """Show some requests to a stage; what a run that failed had set for them is forgotten."""
-        if self._before is None:
-            self._before = Settings(self.context)
-        for request in requests:
-            self._before.restore(self.context, request.index)
+        if self._has_run:
+            restore = self.before.restore if self.before is not None else forget
+            for request in requests:
+                restore(self.context, request.index)
+        self._has_run = True
         self._show(requests)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from makemar.handlers.reply import Reply, reason_phrase
 from makemar.handlers.request import Request
 
-__all__ = ["Settings", "is_describe", "part", "read_requests", "send", "take_reply"]
+__all__ = ["Settings", "forget", "is_describe", "part", "read_requests", "send", "take_reply"]
 
 
 def read_requests(rows: Sequence[Mapping[str, object]], context: Any) -> list[Request]:
@@ -39,7 +39,10 @@ def is_describe(rows: Sequence[Mapping[str, object]], context: Any) -> bool:
 
 
 class Settings:
-    """What had been set for each reply of a batch at one moment, to come back to."""
+    """What had been set for each reply of a batch at one moment, to come back to.
+
+    TorchServe hands a batch over with nothing set.
+    """
 
     def __init__(self, context: Any) -> None:
         self._kept = [
@@ -64,19 +67,21 @@ def part(context: Any, indices: Sequence[int]) -> Any:
     return view
 
 
-def take_reply(value: object, context: Any, index: int) -> Reply:
+def take_reply(value: object, context: Any, index: int) -> object:
     """Join a handler's result with the status and headers that it set through the context.
+
+    Where it set none, the result comes back as it is, otherwise as a `Reply`.
 
     The context is left clean, so that nothing unchecked stays behind in it. Where both say
     something, the `Reply` wins.
     """
-    reply = value if isinstance(value, Reply) else Reply(value)
     status, _ = context.get_response_status(index)
     headers = context.get_response_headers(index)
     if not headers and status in (200, None):
-        return reply
+        return value
+    reply = value if isinstance(value, Reply) else Reply(value)
     headers = dict(headers)
-    _forget(context, index)
+    forget(context, index)
     named = next((k for k in headers if str(k).lower() == "content-type"), None)
     content_type = headers.pop(named) if named is not None else None
     return Reply(
@@ -94,14 +99,16 @@ def send(reply: Reply, context: Any, index: int) -> bytes:
     """
     if not isinstance(reply.body, bytes):
         raise TypeError(f"reply {index} was not rendered: its body is {type(reply.body).__name__}")
-    context.set_response_status(reply.status, reason_phrase(reply.status), index)
+    if reply.status != 200:
+        context.set_response_status(reply.status, reason_phrase(reply.status), index)
+    headers = context.get_response_headers(index)
     if reply.content_type:
-        context.set_response_content_type(index, reply.content_type)
-    for name, value in reply.headers.items():
-        context.set_response_header(index, name, value)
+        headers["content-type"] = reply.content_type
+    headers.update(reply.headers)
     return reply.body
 
 
-def _forget(context: Any, index: int) -> None:
+def forget(context: Any, index: int) -> None:
+    """Leave a reply with nothing set, as TorchServe hands it over."""
     context.set_response_status(200, "", index)
     context.get_response_headers(index).clear()

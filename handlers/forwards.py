@@ -12,7 +12,7 @@ from typing import Any, Callable, Protocol
 from makemar.handlers.device import is_sticky
 from makemar.handlers.errors import DeviceLostError
 from makemar.handlers.failures import Failed
-from makemar.handlers.grouping import Group, bucket_of, group_samples, take_chunk
+from makemar.handlers.grouping import Group, group_samples, take_chunk
 from makemar.handlers.isolation import Owners, halve, isolate
 from makemar.handlers.memory import MemoryCaps, is_out_of_memory, release_memory, words_of
 from makemar.handlers.statistics import BatchStatistics
@@ -48,7 +48,7 @@ class Forwards:
         samples: Sequence[Any],
         model: Callable[[Sequence[int]], Sequence[Any]],
         *,
-        length: Callable[[Any], int | None],
+        length: Callable[[Any], int | None] | None,
         limits: ForwardLimits,
         statistics: BatchStatistics,
         owners: Sequence[Hashable] | None = None,
@@ -56,6 +56,7 @@ class Forwards:
         """Return one outcome per sample, in order.
 
         `model` runs the samples at the given positions in one forward and returns their outputs.
+        `length` tells how long a ragged sample is; None: all are alike, as rows are.
         `owners` names the request of each sample: one sample that fails alone decides for all of
         its request's, which are then run no more. Without it each sample is on its own.
         """
@@ -65,10 +66,7 @@ class Forwards:
         for group in group_samples(samples, length):
             start = 0
             while start < len(group.positions):
-                bucket = bucket_of(
-                    samples[group.positions[start]],
-                    group.lengths[start] if group.lengths is not None else None,
-                )
+                bucket = group.bucket(start)
                 stop = self._chunk_end(group, start, bucket, limits)
                 statistics.add_padding(group.lengths, start, stop)
                 positions = group.positions[start:stop]

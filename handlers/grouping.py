@@ -7,23 +7,39 @@ from typing import Any, Callable
 
 import torch
 
-__all__ = ["Group", "bucket_of", "group_samples", "take_chunk"]
+__all__ = ["Group", "group_samples", "take_chunk"]
 
 
 class Group:
     """Positions of samples that may share a forward, with the lengths of ragged ones.
 
-    `lengths` is None where all samples have one shape; otherwise both lists run from the longest
-    sample to the shortest, so that the first forward is the one most likely not to fit.
+    `shape` is what samples of one shape have in common. With `lengths` both lists run from the
+    longest sample to the shortest, so that the first forward is the one most likely not to fit.
     """
 
-    def __init__(self, positions: list[int], lengths: list[int] | None = None) -> None:
+    def __init__(
+        self, positions: list[int], *, shape: Hashable = None, lengths: list[int] | None = None
+    ) -> None:
         self.positions = positions
+        self.shape = shape
         self.lengths = lengths
 
+    def bucket(self, start: int) -> Hashable:
+        """Return what costs alike from `start` on: one shape, or one power of two in length."""
+        if self.lengths is None:
+            return self.shape
+        return ("length", max(0, self.lengths[start] - 1).bit_length())
 
-def group_samples(samples: Sequence[Any], length: Callable[[Any], int | None]) -> list[Group]:
-    """Sort samples into groups: by shape, or one ragged group where `length` knows a number."""
+
+def group_samples(
+    samples: Sequence[Any], length: Callable[[Any], int | None] | None
+) -> list[Group]:
+    """Sort samples into groups: by shape, or one ragged group where `length` knows a number.
+
+    Without `length` they are alike: rows that have no shape yet.
+    """
+    if length is None:
+        return [Group(list(range(len(samples))))] if samples else []
     lengths = [length(sample) for sample in samples]
     ragged = sorted(
         (i for i, known in enumerate(lengths) if known is not None),
@@ -33,9 +49,9 @@ def group_samples(samples: Sequence[Any], length: Callable[[Any], int | None]) -
     for i, known in enumerate(lengths):
         if known is None:
             shaped.setdefault(shape_of(samples[i]), []).append(i)
-    groups = [Group(positions) for positions in shaped.values()]
+    groups = [Group(positions, shape=shape) for shape, positions in shaped.items()]
     if ragged:
-        groups.append(Group(ragged, [int(lengths[i] or 0) for i in ragged]))
+        groups.append(Group(ragged, lengths=[int(lengths[i] or 0) for i in ragged]))
     return groups
 
 
@@ -60,15 +76,10 @@ def take_chunk(
     return stop
 
 
-def bucket_of(sample: Any, length: int | None) -> Hashable:
-    """Return what costs alike: samples of one shape, or of one power of two in length."""
-    return ("length", max(0, length - 1).bit_length()) if length is not None else shape_of(sample)
-
-
 def shape_of(sample: Any) -> Hashable:
     """Return the shapes of all tensors inside a sample; values without a shape count as alike."""
     if isinstance(sample, torch.Tensor):
-        return tuple(sample.shape)
+        return sample.shape
     if isinstance(sample, Mapping):
         return tuple((key, shape_of(sample[key])) for key in sorted(sample, key=str))
     if isinstance(sample, (list, tuple)):

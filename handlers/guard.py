@@ -41,15 +41,15 @@ def guarded(handle: Handle) -> Handle:
 
     @functools.wraps(handle)
     def outer(self: Any, data: Sequence[Mapping[str, object]], context: Any) -> Any:
-        if getattr(self, "_inside_handle", False):
+        if self.inside_handle:
             return handle(self, data, context)
-        self._inside_handle = True
+        self.inside_handle = True
         self.context = context
         try:
             return answer_batch(
                 self, data, context, whole=lambda rows: handle(self, rows, self.context)
             )
         finally:
-            self._inside_handle = False
+            self.inside_handle = False
 
     return outer

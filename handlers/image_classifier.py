@@ -10,7 +10,7 @@ import torch
 
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.errors import RequestError
-from makemar.handlers.images import center_crop, resize
+from makemar.handlers.images import resize_and_crop
 from makemar.handlers.limits import limited
 from makemar.handlers.pictures import (
     MEAN,
@@ -60,8 +60,8 @@ class ImageClassifier(BaseHandler):
         """Turn a picture into a float32 tensor (3, crop, crop)."""
         wanted = self.settings
         picture = read_picture(value, max_pixels=wanted.max_pixels)
-        picture = resize(picture, wanted.resize, max_pixels=wanted.max_pixels)
-        return scale(center_crop(picture, wanted.crop), wanted.mean, wanted.std)
+        seen = resize_and_crop(picture, wanted.resize, wanted.crop)
+        return scale(seen, wanted.mean, wanted.std)
 
     def encode(self, output: Any, request: Request) -> object:  # noqa: ARG002
         """Turn class scores (classes,) into the `top_k` names and their probabilities."""

@@ -1,7 +1,8 @@
 """Pictures to model input with Pillow and numpy: the classic resize, crop, scale and normalise.
 
-Each step gives bit for bit what torchvision's Resize, CenterCrop, ToTensor and Normalize give for
-the same Pillow picture, without torchvision.
+The results are those of torchvision's Resize, CenterCrop, ToTensor and Normalize for the same
+Pillow picture, without torchvision: a pixel may be one level of 255 apart, because what the crop
+leaves away is not scaled first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from makemar.handlers.errors import BadRequestError, PayloadTooLargeError, RequestError
 from makemar.handlers.picture_modes import to_rgb, upright
 
-__all__ = ["center_crop", "normalize", "read_image", "resize"]
+__all__ = ["normalize", "read_image", "resize_and_crop"]
 
 
 # Raster formats that Pillow decodes by itself. EPS, for one, would start Ghostscript.
@@ -68,36 +69,46 @@ def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
         raise BadRequestError("the picture cannot be decoded; it is damaged") from error
 
 
-def resize(picture: Image.Image, size: int, *, max_pixels: int) -> Image.Image:
-    """Scale the shorter edge to `size` pixels, keeping the aspect ratio (bilinear).
+def resize_and_crop(picture: Image.Image, size: int, crop: int) -> Image.Image:
+    """Scale the shorter edge to `size` pixels (bilinear) and cut `crop` x `crop` out of the middle.
 
-    Raises `PayloadTooLargeError` when that makes more than `max_pixels`: a picture of one by a
-    few thousand pixels would become gigabytes.
+    What the cut leaves away is never computed, however long and thin the picture is. Smaller
+    pictures are padded with black.
     """
-    width, height = picture.size
+    scaled = _scaled(picture.size, size)
+    (left, right), (top, bottom) = (_kept(length, crop) for length in scaled)
+    across, down = picture.width / scaled[0], picture.height / scaled[1]
+    seen = picture.resize(
+        (right - left, bottom - top),
+        Image.Resampling.BILINEAR,
+        box=(
+            left * across,
+            top * down,
+            min(right * across, picture.width),
+            min(bottom * down, picture.height),
+        ),
+    )
+    if seen.size == (crop, crop):
+        return seen
+    page = Image.new(seen.mode, (crop, crop))
+    page.paste(seen, ((crop - seen.width) // 2, (crop - seen.height) // 2))
+    return page
+
+
+def _scaled(size: tuple[int, int], shorter: int) -> tuple[int, int]:
+    """Return width and height once the shorter edge has `shorter` pixels."""
+    width, height = size
     if width <= height:
-        target = (size, int(size * height / width))
-    else:
-        target = (int(size * width / height), size)
-    if target[0] * target[1] > max_pixels:
-        raise PayloadTooLargeError(
-            f"the picture is too thin: {width} x {height} pixels scale to {target[0]} x "
-            f"{target[1]}, the limit is {max_pixels} pixels"
-        )
-    if target == (width, height):
-        return picture
-    return picture.resize(target, Image.Resampling.BILINEAR)
+        return shorter, int(shorter * height / width)
+    return int(shorter * width / height), shorter
 
 
-def center_crop(picture: Image.Image, size: int) -> Image.Image:
-    """Cut a size x size square out of the middle; smaller pictures are padded with black."""
-    left, top = (_offset(length, size) for length in picture.size)
-    return picture.crop((left, top, left + size, top + size))
-
-
-def _offset(length: int, size: int) -> int:
-    """Return where the middle `size` of `length` starts; negative where it must be padded."""
-    return round((length - size) / 2) if length >= size else -((size - length) // 2)
+def _kept(length: int, crop: int) -> tuple[int, int]:
+    """Return where the middle `crop` of `length` starts and ends; all of it where it is less."""
+    if length <= crop:
+        return 0, length
+    start = round((length - crop) / 2)
+    return start, start + crop
 
 
 def normalize(

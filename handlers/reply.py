@@ -57,27 +57,28 @@ def render(value: object, *, max_bytes: int) -> Reply:
     Raises `ReplyError` for what cannot be sent, or for a body over `max_bytes`: TorchServe kills
     the worker that answers more than `max_response_size`.
     """
-    reply = value if isinstance(value, Reply) else Reply(value)
-    body, content_type = _body(reply.body)
+    body, content_type = _body(value.body if isinstance(value, Reply) else value)
     if len(body) > max_bytes:
         raise ReplyError(
             f"the reply has {len(body)} bytes, the limit is {max_bytes}; "
             "raise max_response_size in config.properties and handler.max_response_bytes"
         )
-    if reply.content_type is not None:
-        content_type = _header_value("content-type", reply.content_type)
-    headers = {_header_name(k): _header_value(k, v) for k, v in reply.headers.items()}
-    return Reply(body, status=_status(reply.status), content_type=content_type, headers=headers)
+    if not isinstance(value, Reply):
+        return Reply(body, content_type=content_type)
+    if value.content_type is not None:
+        content_type = _header_value("content-type", value.content_type)
+    headers = {_header_name(k): _header_value(k, v) for k, v in value.headers.items()}
+    return Reply(body, status=_status(value.status), content_type=content_type, headers=headers)
 
 
 def error_reply(error: RequestError, request_id: str | None) -> Reply:
     """Return the JSON reply for one request's own error."""
     try:
-        body = _json(error.body(request_id))
+        body = write_json(error.body(request_id))
         status = _status(error.status)
     except Exception:  # noqa: BLE001  (a RequestError that a user wrote may hold anything)
         plain = ModelError("the request failed; the server's log has the reason under this id")
-        body, status = _json(plain.body(request_id)), plain.status
+        body, status = write_json(plain.body(request_id)), plain.status
     return Reply(body, status=status, content_type=JSON)
 
 
@@ -124,14 +125,10 @@ def write_json(value: object) -> bytes:
     Raises `ReplyError` for what JSON cannot hold.
     """
     try:
-        return _json(value)
+        # As ASCII, so that even a lone surrogate inside it can be sent.
+        return _ENCODER.encode(value).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         raise ReplyError(f"the output cannot be written as JSON: {error}") from error
-
-
-def _json(value: object) -> bytes:
-    """Write strict JSON; as ASCII, so that even a lone surrogate inside it can be sent."""
-    return _ENCODER.encode(value).encode("ascii")
 
 
 def _plain(value: Any) -> object:

@@ -56,8 +56,11 @@ class HandlerSettings:
     objects in JSON, `max_length` of one sample where a family counts one (tokens, frames).
 
     What goes out: `max_response_bytes` (TorchServe kills the worker above `max_response_size`;
-    default: the server's own, 6,553,500), `metrics` (batch statistics through TorchServe's
-    metrics; each costs the server a log line per batch).
+    default: the server's own, 6,553,500).
+
+    What is told: `log_batches` (a line for every batch, not only for one that was bisected, split
+    or failed), `metrics` (the same through TorchServe's metrics; each costs the server a log line
+    per batch).
 
     What may run: `unsafe_pickle` lets a pickled network be loaded, which can run any code.
     """
@@ -79,6 +82,7 @@ class HandlerSettings:
     max_nesting: int = limited(64, at_least=1)
     max_length: Optional[int] = limited(None, at_least=1)  # noqa: UP045
     max_response_bytes: int = limited(6_553_500, at_least=1)
+    log_batches: bool = False
     metrics: bool = False
     unsafe_pickle: bool = False
 

@@ -11,6 +11,8 @@ __all__ = ["METRICS", "BatchStatistics"]
 # Metric name → (attribute, unit). TorchServe shows them once its server is told to
 # (`model_metrics_auto_detect=true`), or when its metrics file declares them.
 METRICS = {
+    # What TorchServe's own handlers call it. Its PredictionTime, always there, spans the same.
+    "HandlerTime": ("total_ms", "ms"),
     "MakemarBatchSize": ("requests", "count"),
     "MakemarForwards": ("forwards", "count"),
     "MakemarSamples": ("samples", "count"),
@@ -50,6 +52,11 @@ class BatchStatistics:
     def padding_percent(self) -> float:
         """Return the share of padding among all tokens that the model saw."""
         return 100 * (1 - self._tokens / self._padded) if self._padded else 0.0
+
+    @property
+    def eventful(self) -> bool:
+        """Tell a batch in which something went wrong, if only for a while."""
+        return bool(self.failed or self.bisections or self.memory_splits)
 
     def add_padding(self, lengths: Sequence[int] | None, start: int, stop: int) -> None:
         """Count a ragged forward: lengths run from the longest to the shortest."""

@@ -46,6 +46,8 @@ def split(outputs: Any, count: int) -> list[Any]:
     Dicts and tuples are split per entry; a list is taken as one output per sample already.
     Raises `ModelError` when the first dimension is not `count`.
     """
+    if type(outputs) is list and len(outputs) == count:
+        return outputs
     if isinstance(outputs, Mapping):
         parts = {key: split(value, count) for key, value in outputs.items()}
         return [{key: parts[key][i] for key in parts} for i in range(count)]

@@ -45,9 +45,10 @@ class Envelope:
         A `Reply` or bytes that the handler chose stay as they are. Raises `RequestError` (406)
         when the client accepts nothing that the result can be written as.
         """
-        if not self.several and isinstance(results[0], (Reply, bytes, bytearray, memoryview)):
-            return results[0]
-        if any(isinstance(result, Reply) for result in results):
+        if not self.several:
+            if isinstance(results[0], (Reply, bytes, bytearray, memoryview)):
+                return results[0]
+        elif any(isinstance(result, Reply) for result in results):
             raise ReplyError("encode gave a Reply for one of several samples; return its content")
         accept = request.headers.get("accept")
         if accept is None or accept == "*/*":

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
-from makemar.handlers.images import center_crop, normalize, read_image, resize
+from makemar.handlers.images import normalize, read_image, resize_and_crop
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -42,7 +42,7 @@ def noise(width, height):
 
 
 @pytest.mark.parametrize("name", ["chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg"])
-def test_photographs_equal_the_classic_transforms_bit_for_bit(classic, photographs, name):
+def test_photographs_equal_the_classic_transforms_to_one_level_of_255(classic, photographs, name):
     picture = read_image(photographs[name], max_pixels=10**8)
     expected = classic.Compose(
         [
@@ -52,8 +52,9 @@ def test_photographs_equal_the_classic_transforms_bit_for_bit(classic, photograp
             classic.Normalize(MEAN, STD),
         ]
     )(picture)
-    got = normalize(center_crop(resize(picture, 256, max_pixels=10**8), 224), MEAN, STD)
-    assert torch.equal(torch.from_numpy(got), expected)
+    got = normalize(resize_and_crop(picture, 256, 224), MEAN, STD)
+    level = 1 / 255 / min(STD) * 1.001
+    assert np.abs(got - expected.numpy()).max() <= level
 
 
 @given(
@@ -66,14 +67,18 @@ def test_any_size_equals_the_classic_resize_and_crop(classic, size, scaled, crop
     # The classic way computes the whole scaled picture, however thin it is.
     assume(max(size) / min(size) * scaled**2 < 3_000_000)
     picture = noise(*size)
-    expected = classic.CenterCrop(crop)(classic.Resize(scaled)(picture))
-    got = center_crop(resize(picture, scaled, max_pixels=3_000_000), crop)
-    assert np.array_equal(np.asarray(got), np.asarray(expected))
+    expected = np.asarray(classic.CenterCrop(crop)(classic.Resize(scaled)(picture)))
+    got = np.asarray(resize_and_crop(picture, scaled, crop))
+    assert got.shape == expected.shape
+    # Pillow rounds between its two passes, in the order that costs less.
+    assert np.abs(got.astype(int) - expected).max() <= 2
 
 
-def test_a_picture_as_thin_as_a_hair_is_refused_before_it_fills_the_memory():
-    with pytest.raises(PayloadTooLargeError, match="6000 x 1 pixels scale to 1536000 x 256"):
-        resize(Image.new("RGB", (6000, 1)), 256, max_pixels=64_000_000)
+def test_a_picture_as_thin_as_a_hair_costs_no_more_than_what_is_seen_of_it():
+    thin = Image.new("RGB", (60_000, 1), "red")
+    assert np.array_equal(
+        np.asarray(resize_and_crop(thin, 256, 224)), np.full((224, 224, 3), (255, 0, 0))
+    )
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "CMYK", "1", "I;16"])
