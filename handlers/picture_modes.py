@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -12,6 +13,8 @@ from makemar.handlers.errors import BadRequestError
 
 __all__ = ["to_rgb", "upright"]
 
+# Pixels along the edge of what is laid on white at a time: 4 MiB a copy.
+_TILE = 1024
 _ORIENTATION = 0x0112  # the EXIF tag
 _TURNS: Mapping[int, Image.Transpose] = MappingProxyType(
     {
@@ -27,14 +30,22 @@ _TURNS: Mapping[int, Image.Transpose] = MappingProxyType(
 
 
 def upright(picture: Image.Image) -> Image.Image:
-    """Turn a picture as its EXIF orientation says; broken EXIF turns nothing."""
+    """Turn a picture as its EXIF orientation says; broken EXIF turns nothing.
+
+    One that is turned takes the place of the one given, which is closed: there is memory for two
+    large pictures at a time, but the next step needs room too.
+    """
     # Pillow turns a TIFF itself while it loads it, and forgets the tag.
     picture.load()
     try:
         turn = _TURNS.get(picture.getexif().get(_ORIENTATION, 1))
     except Exception:  # noqa: BLE001  (metadata from outside breaks in every way, and is optional)
         return picture
-    return picture if turn is None else picture.transpose(turn)
+    if turn is None:
+        return picture
+    turned = picture.transpose(turn)
+    picture.close()
+    return turned
 
 
 def to_rgb(picture: Image.Image) -> Image.Image:
@@ -49,10 +60,29 @@ def to_rgb(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith("I") or picture.mode == "F":
         return _from_wide(picture)
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
-        front = picture.convert("RGBA")
-        page = Image.new("RGBA", front.size, "white")
-        return Image.alpha_composite(page, front).convert("RGB")
+        return _on_white(picture)
     return picture.convert("RGB")
+
+
+def _on_white(picture: Image.Image) -> Image.Image:
+    """Lay a picture with transparent parts on white, tile by tile.
+
+    Each step of it makes a copy in four bytes per pixel. Of the whole picture there are two
+    copies at a time, itself and the page; all others are as large as a tile.
+    """
+    width, height = picture.size
+    if width <= _TILE and height <= _TILE:
+        return _tile_on_white(picture)
+    page = Image.new("RGB", picture.size)
+    for top, left in itertools.product(range(0, height, _TILE), range(0, width, _TILE)):
+        box = (left, top, min(left + _TILE, width), min(top + _TILE, height))
+        page.paste(_tile_on_white(picture.crop(box)), box)
+    return page
+
+
+def _tile_on_white(tile: Image.Image) -> Image.Image:
+    front = tile.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", front.size, "white"), front).convert("RGB")
 
 
 def _from_wide(picture: Image.Image) -> Image.Image:

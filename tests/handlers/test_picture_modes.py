@@ -2,6 +2,9 @@
 
 import contextlib
 import io
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from PIL import Image, ImageOps
 
 from makemar.handlers.errors import BadRequestError, RequestError
 from makemar.handlers.images import read_image
+from makemar.handlers.picture_modes import to_rgb
 
 
 def read(picture, kind="PNG", **options):
@@ -56,6 +60,67 @@ def test_what_is_transparent_is_white():
 def test_half_transparent_is_half_white():
     got = read(Image.new("RGBA", (1, 1), (0, 0, 0, 128))).getpixel((0, 0))
     assert got == (127, 127, 127)
+
+
+def noise(mode, size):
+    """A picture of random values in every channel, alpha too."""
+    channels = len(Image.new(mode, (1, 1)).getbands())
+    values = np.random.default_rng(7).integers(0, 256, (size[1], size[0], channels), np.uint8)
+    bands = [Image.fromarray(values[..., i]) for i in range(channels)]
+    if mode in ("P", "PA"):
+        bands[0].putpalette(values.flatten()[:768].tolist())
+        return bands[0] if mode == "P" else Image.merge("PA", [bands[0].convert("L"), bands[1]])
+    return Image.merge(mode, bands)
+
+
+@pytest.mark.parametrize("size", [(3, 2), (1024, 1024), (1025, 1024), (1100, 2100), (5000, 3)])
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "PA", "P", "RGB"])
+def test_what_is_laid_on_white_in_tiles_is_what_pillow_makes_of_the_whole(mode, size):
+    picture = noise(mode, size)
+    if mode == "RGB":
+        picture.info["transparency"] = picture.getpixel((0, 0))
+    elif mode == "P":
+        picture.info["transparency"] = bytes(range(255, -1, -1))
+    front = picture.convert("RGBA")
+    expected = Image.alpha_composite(Image.new("RGBA", size, "white"), front).convert("RGB")
+    same(to_rgb(picture), expected)
+
+
+PEAK = """
+import sys
+from pathlib import Path
+from makemar.handlers.images import read_image
+from makemar.handlers.picture_modes import to_rgb
+
+def kilobytes(what):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(what + ":"))
+
+small, large = (Path(name).read_bytes() for name in sys.argv[1:])
+read_image(small, max_pixels=10**8)
+before = kilobytes("VmRSS")
+picture = read_image(large, max_pixels=10**8)
+copy = picture.width * picture.height * 4 / 1024
+print((kilobytes("VmHWM") - before) / copy)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is Linux's to tell")
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "RGBA turned"])
+def test_a_large_picture_needs_room_for_two_copies_at_a_time(mode, tmp_path):
+    files = []
+    for edge in (8, 4096):
+        kind, *turned = mode.split()
+        exif = Image.Exif()
+        exif[0x0112] = 6 if turned else 1
+        options = {"transparency": 0} if kind == "P" else {}
+        files.append(tmp_path / f"{edge}.png")
+        Image.new(kind, (edge, edge)).save(files[-1], exif=exif, compress_level=1, **options)
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, *files], capture_output=True, text=True, check=True
+    )
+    # 64 MiB a copy: two of them, and what tiles and allocator take. It was 4.25 to 6.
+    assert 1 <= float(done.stdout) < 3
 
 
 def test_a_palette_with_a_transparent_colour_is_white_there():
