@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makemar.handlers import BadRequestError, BaseHandler, Reply, RequestError
+from makemar.handlers import BadRequestError, BaseHandler, Reply, RequestError, Samples
 from makemar.handlers.testing import ask, load
 
 NAN = float("nan")
@@ -104,6 +104,25 @@ def test_eight_poisonous_requests_fail_alone(handler, kind):
 
 def test_poisons_of_every_kind_at_once_fail_each_in_its_own_way(handler):
     check(handler, dict(zip([2, 3, 11, 20, 31], POISONS, strict=True)))
+
+
+class Several(Careless):
+    """A request is a list of rows."""
+
+    def decode(self, request):
+        return Samples(torch.tensor(row) for row in request.payload())
+
+
+def test_a_request_with_10000_bad_samples_does_not_stall_its_neighbours(handler):
+    several = Several()
+    several.model = handler.model
+    rows = [{"body": [[float(i), 1.0]]} for i in range(32)]
+    rows[13] = {"body": [[NAN, float(i)] for i in range(10_000)]}
+    answers = ask(several, rows)
+    assert handler.calls <= 1 + 2 * 14
+    assert [a.status for a in answers] == [500 if i == 13 else 200 for i in range(32)]
+    assert answers[13].json()["message"].startswith("sample 0: ")
+    assert all(answers[i].json() == [[2.0 * i, 2.0]] for i in range(32) if i != 13)
 
 
 # -- memory ----------------------------------------------------------------------------------------
