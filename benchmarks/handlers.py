@@ -63,11 +63,16 @@ def folder(root: Path, name: str, network: str, state: object) -> Path:
     return place
 
 
-def overhead(root: Path) -> None:
-    """Show what a handler costs around a model that costs nothing."""
-    state = torch.nn.Linear(4, 2).state_dict()
+def overhead(root: Path, *, numbers: int) -> None:
+    """Show what a handler costs around a model that costs nothing, for bodies of some numbers.
+
+    The hooks do more than TorchServe's handler: they check each request, open its protocol and
+    keep its error to itself.
+    """
+    state = torch.nn.Linear(numbers, 2).state_dict()
     state = {f"linear.{key}": value for key, value in state.items()}
-    place = folder(root, "tiny", TINY, state)
+    network = TINY.replace("Linear(4, 2)", f"Linear({numbers}, 2)")
+    place = folder(root, f"tiny{numbers}", network, state)
     theirs = load_service(place, ROWS.format(module="ts.torch_handler.base_handler"), batch_size=8)
     for name, source in (
         ("the same class, import line changed", ROWS.format(module="makemar.handlers")),
@@ -75,13 +80,15 @@ def overhead(root: Path) -> None:
     ):
         ours = load_service(place, source, batch_size=8)
         for size in (1, 8, 32):
-            batch = batch_of([[0.1, 0.2, 0.3, 0.4]] * size, "application/json")
+            bodies: list[object] = [torch.rand(numbers).tolist() for _ in range(size)]
+            batch = batch_of(bodies, "application/json")
             a, b, ratio = alternate(
                 lambda s=ours, x=batch: s.predict(x), lambda x=batch: theirs.predict(x), rounds=1500
             )
             print(
-                f"overhead  batch {size:2}  {name:36} {a / size * 1e6:6.1f} us a request, "
-                f"TorchServe {b / size * 1e6:6.1f} us, ratio {ratio:.2f}"
+                f"overhead  {numbers:3} numbers  batch {size:2}  {name:36} "
+                f"{a / size * 1e6:6.1f} us a request, TorchServe {b / size * 1e6:6.1f} us, "
+                f"ratio {ratio:.2f}"
             )
 
 
@@ -215,7 +222,8 @@ def main() -> None:
     ):
         # As the worker logs: plain lines, everything from INFO on.
         logging.basicConfig(stream=nowhere, level=logging.INFO, format="%(message)s")
-        overhead(Path(temporary))
+        overhead(Path(temporary), numbers=4)
+        overhead(Path(temporary), numbers=784)
         decoding(Path(temporary))
         loading(Path(temporary))
 
