@@ -14,6 +14,7 @@ import torch
 from makemar.handlers import tensors
 from makemar.handlers.answers import answer_batch
 from makemar.handlers.codecs import Envelope, open_envelope, to_tensor, wants_arrays
+from makemar.handlers.decoding import Decoding
 from makemar.handlers.device import pick_device
 from makemar.handlers.errors import RequestError
 from makemar.handlers.exchange import is_describe, read_requests, send
@@ -87,6 +88,11 @@ class BaseHandler:
 
     def __init__(self) -> None:
         self.device = torch.device("cpu")
+
+    @functools.cached_property
+    def decoding(self) -> Decoding:
+        """What decodes requests, in threads that it keeps."""
+        return Decoding()
 
     @functools.cached_property
     def forwards(self) -> Forwards:

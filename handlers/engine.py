@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Protocol, Union
 
-from makemar.handlers.decoding import decode_each
+from makemar.handlers.decoding import Decoding
 from makemar.handlers.errors import ModelError
 from makemar.handlers.exchange import Settings, forget, part
 from makemar.handlers.failures import Failed, let_interrupt_through
@@ -32,6 +32,8 @@ class Stages(Protocol):
     running: Sequence[Request]
     settings: HandlerSettings
 
+    @property
+    def decoding(self) -> Decoding: ...
     @property
     def forwards(self) -> Forwards: ...
     def preprocess(self, data: Rows) -> Any: ...
@@ -127,7 +129,7 @@ class BatchRun:
         """Decode each request, run all samples, give every request its own outcomes back."""
         self._show(self.requests)
         self.statistics.lap()
-        decoded = decode_each(
+        decoded = self.handler.decoding.each(
             self.handler.decode, requests, threads=self.handler.settings.decode_threads
         )
         self.statistics.decode_ms += self.statistics.lap()

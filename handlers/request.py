@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Union
 
 from makemar.handlers.errors import BadRequestError
+from makemar.handlers.quoting import list_names
 
 __all__ = ["Request", "Samples"]
 
@@ -80,7 +81,7 @@ class Request:
         name = self.main_field()
         if name is None:
             raise BadRequestError(
-                f"the form has the fields {', '.join(sorted(self.row))}; "
+                f"the form has the fields {list_names(self.row)}; "
                 "name the input 'data' or send it as the body"
             )
         return self._value(name)
@@ -114,7 +115,7 @@ class Request:
         Raises `BadRequestError` that names the fields that did arrive.
         """
         if name not in self.row:
-            there = ", ".join(sorted(self.row)) or "none"
+            there = list_names(self.row)
             raise BadRequestError(f"field {name!r} is missing (fields sent: {there})")
         return self._value(name)
 

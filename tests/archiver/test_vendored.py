@@ -41,11 +41,18 @@ def test_what_is_vendored_imports_where_nothing_else_of_makemar_is(tmp_path, nam
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+# The generator brings tokens, streams and sampling on top of what every handler has.
 @pytest.mark.parametrize(
-    "name", ["BaseHandler", "ImageClassifier", "TextEmbedder", "TextGenerator"]
+    ("name", "most"),
+    [
+        ("BaseHandler", 180_000),
+        ("ImageClassifier", 200_000),
+        ("TextEmbedder", 200_000),
+        ("TextGenerator", 220_000),
+    ],
 )
-def test_a_handler_carries_well_under_200_kilobytes(name):
-    assert sum(member.size for member in vendored(name)) < 200_000
+def test_a_handler_carries_no_more_kilobytes_than_it_needs(name, most):
+    assert sum(member.size for member in vendored(name)) < most
 
 
 def test_other_families_stay_behind():
