@@ -60,7 +60,7 @@ class Forwards:
         `owners` names the request of each sample: one sample that fails alone decides for all of
         its request's, which are then run no more. Without it each sample is on its own.
         """
-        known = Owners(owners)
+        known = None if owners is None else Owners(owners)
         outcomes: list[Any | Failed] = [None] * len(samples)
         call = _Call(self, model, statistics)
         for group in group_samples(samples, length):

@@ -27,25 +27,24 @@ class Owners:
 
     A request is answered with an error as soon as one of its samples has failed. To look for all
     others too would cost two forwards for each, while its neighbours wait: 20,003 for one request
-    with 10,000 bad samples. Without `owners` each position is on its own.
+    with 10,000 bad samples.
     """
 
-    def __init__(self, owners: Sequence[Hashable] | None = None) -> None:
+    def __init__(self, owners: Sequence[Hashable]) -> None:
         self._owners = owners
         self._failed: dict[Hashable, Failed] = {}
 
-    def __bool__(self) -> bool:
-        """Tell whether any owner has failed: in most batches none has."""
+    @property
+    def have_failed(self) -> bool:
+        """Tell whether any owner has; in most batches none has."""
         return bool(self._failed)
 
     def failure(self, position: int) -> Failed | None:
         """Return what has decided this position's outcome without a run of its own."""
-        return None if self._owners is None else self._failed.get(self._owners[position])
+        return self._failed.get(self._owners[position])
 
     def failed(self, position: int, error: BaseException) -> Failed:
         """Note that a position failed alone; return its outcome."""
-        if self._owners is None:
-            return Failed(error)
         owner = self._owners[position]
         failure = Failed(error, sample=list(self._owners[:position]).count(owner))
         return self._failed.setdefault(owner, failure)
@@ -63,22 +62,24 @@ def isolate(
     `run` takes some of the positions and returns as many outputs; it is called again on pieces of
     whatever part it failed on, so it must be safe to repeat. `divide(error, count)` is told of
     every failure and says how many positions the pieces have. A position whose owner has failed
-    gets that failure, and is left out of every later run.
+    gets that failure, and is left out of every later run; without `owners` each is on its own.
     """
-    owners = Owners() if owners is None else owners
     outcomes: dict[int, Output | Failed] = {}
-    pending = [positions]
+    pending = [positions] if positions else []
     while pending:
-        piece = _undecided(pending.pop(), owners, outcomes)
-        if not piece:
-            continue
+        piece = pending.pop()
+        if owners is not None and owners.have_failed:
+            piece = _undecided(piece, owners, outcomes)
+            if not piece:
+                continue
         try:
             outputs = run(piece)
         except BaseException as error:  # noqa: BLE001
             let_interrupt_through(error)
             size = divide(error, len(piece))
             if len(piece) == 1:
-                outcomes[piece[0]] = owners.failed(piece[0], error)
+                alone = piece[0]
+                outcomes[alone] = owners.failed(alone, error) if owners else Failed(error)
                 continue
             pieces = [piece[i : i + size] for i in range(0, len(piece), size)]
             pending += reversed(pieces)
@@ -91,8 +92,6 @@ def _undecided(
     piece: Sequence[int], owners: Owners, outcomes: dict[int, Output | Failed]
 ) -> Sequence[int]:
     """Return what is left to run of a piece; what is decided already goes to `outcomes`."""
-    if not owners:
-        return piece
     left = []
     for position in piece:
         failure = owners.failure(position)

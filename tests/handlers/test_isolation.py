@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from makemar.handlers.failures import Failed
 from makemar.handlers.forwards import Forwards
-from makemar.handlers.isolation import Owners, isolate
+from makemar.handlers.isolation import isolate
 from makemar.handlers.settings import HandlerSettings
 from makemar.handlers.statistics import BatchStatistics
 
@@ -156,5 +156,5 @@ def test_neighbours_are_isolated_and_forwards_grow_with_the_requests_that_fail(o
 
 def test_without_owners_every_position_is_on_its_own():
     run = Poisonous([0, 1])
-    outcomes = isolate(range(4), run, owners=Owners())
+    outcomes = isolate(range(4), run)
     assert [isinstance(outcome, Failed) for outcome in outcomes] == [True, True, False, False]
