@@ -68,7 +68,8 @@ class Forwards:
             while start < len(group.positions):
                 bucket = group.bucket(start)
                 stop = self._chunk_end(group, start, bucket, limits)
-                statistics.add_padding(group.lengths, start, stop)
+                if group.lengths is not None:
+                    statistics.add_padding(group.lengths, start, stop)
                 positions = group.positions[start:stop]
                 results = isolate(positions, call.on(bucket), divide=call.divide, owners=known)
                 for position, result in zip(positions, results):

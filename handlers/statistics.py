@@ -58,11 +58,10 @@ class BatchStatistics:
         """Tell a batch in which something went wrong, if only for a while."""
         return bool(self.failed or self.bisections or self.memory_splits)
 
-    def add_padding(self, lengths: Sequence[int] | None, start: int, stop: int) -> None:
+    def add_padding(self, lengths: Sequence[int], start: int, stop: int) -> None:
         """Count a ragged forward: lengths run from the longest to the shortest."""
-        if lengths is not None:
-            self._tokens += sum(lengths[start:stop])
-            self._padded += lengths[start] * (stop - start)
+        self._tokens += sum(lengths[start:stop])
+        self._padded += lengths[start] * (stop - start)
 
     def lap(self) -> float:
         """Return the milliseconds since the last lap, or since the batch arrived."""
