@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from makemar.handlers.base import BaseHandler
+from makemar.handlers.counts import checked
 from makemar.handlers.device import pick_device
 from makemar.handlers.errors import LoadError
 from makemar.handlers.failures import Failed
@@ -78,7 +79,8 @@ class PipelineHandler(BaseHandler):
             running = [i for i in range(len(batch)) if i not in failures]
             statistics = BatchStatistics(len(running))
             inputs = [[known[i][name] for name in stage.needs] for i in running]
-            for i, outcome in zip(running, stage.run(inputs, statistics)):
+            outcomes = stage.run(inputs, statistics)
+            for i, outcome in zip(running, checked(outcomes, len(running), f"stage {stage.name}")):
                 known[i][stage.name] = outcome
                 if isinstance(outcome, Failed):
                     failures[i] = outcome

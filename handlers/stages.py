@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from makemar.handlers.base import BaseHandler
+from makemar.handlers.counts import checked
 from makemar.handlers.errors import LoadError
 from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.request import Request, Samples
@@ -133,7 +134,7 @@ class ModelStage(Stage):
         def forward(positions: Sequence[int]) -> Sequence[Any]:
             statistics.forwards += 1
             outputs = self.handler.inference(self.handler.collate([samples[i] for i in positions]))
-            return self.handler.split(outputs, len(positions))
+            return checked(self.handler.split(outputs, len(positions)), len(positions), "split")
 
         outputs = iter(
             self.handler.forwards.run(

@@ -12,6 +12,7 @@ from makemar.handlers import (
     ModelStage,
     PipelineHandler,
     Samples,
+    Stage,
     TextClassifier,
     TextEmbedder,
 )
@@ -169,6 +170,39 @@ def test_a_device_that_a_stage_lost_is_lost_to_the_pipeline(networks, monkeypatc
     answers = ask(load(Lost, networks), ["a", "b"])
     assert [answer.status for answer in answers] == [503, 503]
     assert ended == ["CUDA error: device-side assert triggered"]
+
+
+@pytest.mark.parametrize("surplus", [-1, 1])
+def test_a_stage_whose_split_gives_too_many_or_too_few_answers_nobody(networks, surplus):
+    class Shifted(TextEmbedder):
+        def split(self, outputs, count):
+            outputs = super().split(outputs, count)
+            return [outputs[0], *outputs] if surplus > 0 else outputs[1:]
+
+    class Pipeline(PipelineHandler):
+        def stages(self):
+            return [ModelStage("vector", Shifted, model={"modelFile": "encoder.py"})]
+
+    answers = ask(load(Pipeline, networks), QUESTIONS)
+    assert [answer.status for answer in answers] == [500] * len(QUESTIONS)
+    told = f"split gave {1 + surplus} results for 1 samples; return a list of one each"
+    assert {answer.json()["message"] for answer in answers} == {told}
+
+
+@pytest.mark.parametrize("surplus", [-1, 1])
+def test_a_stage_of_ones_own_that_gives_too_many_or_too_few_answers_nobody(tmp_path, surplus):
+    class Shifted(Stage):
+        def run(self, inputs, statistics):
+            values = [value for (value,) in inputs]
+            return ["stray", *values] if surplus > 0 else values[1:]
+
+    class Pipeline(PipelineHandler):
+        def stages(self):
+            return [Shifted("own")]
+
+    answers = ask(load(Pipeline, tmp_path), QUESTIONS)
+    assert [answer.status for answer in answers] == [500] * len(QUESTIONS)
+    assert answers[0].json()["message"].startswith(f"stage own gave {1 + surplus} results for 1 ")
 
 
 @pytest.mark.parametrize(
