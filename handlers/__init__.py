@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from makemar.handlers.base import BaseHandler
     from makemar.handlers.errors import (
         BadRequestError,
+        DeviceLostError,
         LoadError,
         ModelError,
         OutOfMemoryError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from makemar.handlers.image_classifier import ImageClassifier, ImageClassifierSettings
     from makemar.handlers.image_segmenter import ImageSegmenter, ImageSegmenterSettings
     from makemar.handlers.object_detector import ObjectDetector, ObjectDetectorSettings
+    from makemar.handlers.outputs import Batch
     from makemar.handlers.pipeline import PipelineHandler
     from makemar.handlers.reply import Reply
     from makemar.handlers.request import Request, Samples
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BadRequestError",
     "BaseHandler",
+    "Batch",
+    "DeviceLostError",
     "FunctionStage",
     "HandlerSettings",
     "ImageClassifier",
@@ -80,6 +84,8 @@ __all__ = [
 _HOMES = {
     "BadRequestError": "errors",
     "BaseHandler": "base",
+    "Batch": "outputs",
+    "DeviceLostError": "errors",
     "FunctionStage": "stages",
     "HandlerSettings": "settings",
     "ImageClassifier": "image_classifier",

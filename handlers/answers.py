@@ -9,7 +9,7 @@ from typing import Any, Callable
 from makemar.handlers.device import end_worker
 from makemar.handlers.engine import BatchRun, Outcome, Stages
 from makemar.handlers.errors import RequestError
-from makemar.handlers.exchange import Settings, read_requests, send, take_reply
+from makemar.handlers.exchange import ReplySnapshot, read_requests, send, take_reply
 from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.reply import Reply, error_reply, render
 from makemar.handlers.request import Request
@@ -44,7 +44,7 @@ def answer_batch(
         own_stages=own_stages,
         whole=whole,
         statistics=statistics,
-        before=Settings(context) if inside else None,
+        before=ReplySnapshot(context) if inside else None,
     )
     limit = handler.settings.max_response_bytes
     replies = [_reply(o, r, context, limit) for o, r in zip(run.outcomes(), requests)]
@@ -64,11 +64,11 @@ def _reply(outcome: Outcome, request: Request, context: Any, limit: int) -> Repl
             let_interrupt_through(error)
             outcome = Failed(error, stage="encode")
     told = outcome.told()
-    _log_failure(request, told, outcome.error)
+    _log_failure(request, outcome, told)
     return error_reply(told, request.id)
 
 
-def _log_failure(request: Request, told: RequestError, cause: BaseException) -> None:
+def _log_failure(request: Request, outcome: Failed, told: RequestError) -> None:
     """Log what the client was told; with the traceback when the handler did not choose it."""
     logger.log(
         logging.INFO if told.status < 500 else logging.ERROR,
@@ -76,7 +76,7 @@ def _log_failure(request: Request, told: RequestError, cause: BaseException) -> 
         request.id,
         told.status,
         told.message,
-        exc_info=None if told is cause else cause,
+        exc_info=None if outcome.is_chosen else outcome.error,
     )
 
 

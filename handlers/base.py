@@ -92,7 +92,7 @@ class BaseHandler:
     @functools.cached_property
     def decoding(self) -> Decoding:
         """What decodes requests, in threads that it keeps."""
-        return Decoding()
+        return Decoding(threads=self.settings.decode_threads)
 
     @functools.cached_property
     def forwards(self) -> Forwards:
@@ -209,7 +209,8 @@ class BaseHandler:
         that a subclass decoded itself gets the result, or the list of them.
         """
         envelope = request.envelope
-        if not isinstance(envelope, Envelope):
+        if not isinstance(envelope, Envelope) or (several and not envelope.several):
+            # Its samples are of the subclass's own making, whatever it came in.
             envelope = Envelope((), several=several)
         return envelope.close(results, request, self.context)
 

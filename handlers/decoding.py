@@ -23,21 +23,20 @@ class Decoding:
     a photograph.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, threads: int) -> None:
+        self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
 
-    def each(
-        self, decode: Callable[[Request], Any], requests: Sequence[Request], *, threads: int
-    ) -> list[Decoded]:
+    def each(self, decode: Callable[[Request], Any], requests: Sequence[Request]) -> list[Decoded]:
         """Return the samples of each request (a list of one where it has no `Samples`), in order.
 
         With more than one thread `decode` runs in several at once, so it must not change the
         handler. All are done when this returns, and what one raises reaches its own request.
         """
-        if min(threads, len(requests)) <= 1:
+        if min(self._threads, len(requests)) <= 1:
             return [_decoded(decode, request) for request in requests]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(threads, "decode")
+            self._pool = ThreadPoolExecutor(self._threads, "decode")
         return list(self._pool.map(functools.partial(_decoded, decode), requests))
 
 

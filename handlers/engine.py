@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Protocol, Union
 
+from makemar.handlers.codecs import check_count, check_size
 from makemar.handlers.decoding import Decoding
 from makemar.handlers.errors import ModelError
-from makemar.handlers.exchange import Settings, forget, part
+from makemar.handlers.exchange import ReplySnapshot, forget, part
 from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.forwards import Forwards
 from makemar.handlers.request import Request, Samples
@@ -65,13 +66,14 @@ class BatchRun:
         own_stages: frozenset[str],
         whole: Callable[[Rows], Any] | None,
         statistics: BatchStatistics,
-        before: Settings | None = None,
+        before: ReplySnapshot | None = None,
     ) -> None:
         self.handler = handler
         self.rows = rows
         self.requests = requests
         self.context = handler.context
         self.own_stages = own_stages
+        self.own_handle = whole is not None
         self.whole = whole or (self._stages if "preprocess" in own_stages else None)
         self.statistics = statistics
         self.before = before
@@ -111,8 +113,11 @@ class BatchRun:
 
         def run(positions: Sequence[int]) -> Sequence[object]:
             part = [requests[i] for i in positions]
-            self._rerun(part)
-            return _checked(whole([self.rows[r.index] for r in part]), len(part))
+            self._show_clean(part)
+            rows = [self.rows[r.index] for r in part]
+            return _checked(self._timed(whole, rows) if self.own_handle else whole(rows), len(part))
+
+        self.statistics.samples += len(requests)
 
         return self.handler.forwards.run(
             requests,
@@ -129,13 +134,11 @@ class BatchRun:
         """Decode each request, run all samples, give every request its own outcomes back."""
         self._show(self.requests)
         self.statistics.lap()
-        decoded = self.handler.decoding.each(
-            self.handler.decode, requests, threads=self.handler.settings.decode_threads
-        )
+        decoded = self.handler.decoding.each(self._decode, requests)
         self.statistics.decode_ms += self.statistics.lap()
         if "postprocess" in self.own_stages:
             # What `decode` set for a reply outlives a run of the stages that fails.
-            self.before = Settings(self.context)
+            self.before = ReplySnapshot(self.context)
         lists = [[] if isinstance(own, Failed) else own for own in decoded]
         outputs = iter(self._run_samples(requests, lists))
         mine = [[next(outputs) for _ in own] for own in lists]
@@ -147,6 +150,13 @@ class BatchRun:
         ]
         self.statistics.encode_ms += self.statistics.lap()
         return finished
+
+    def _decode(self, request: Request) -> Any:
+        check_size(request, self.handler.settings)
+        decoded = self.handler.decode(request)
+        if isinstance(decoded, Samples):
+            check_count(len(decoded), self.handler.settings)
+        return decoded
 
     def _run_samples(
         self, requests: Sequence[Request], lists: Sequence[Sequence[Any]]
@@ -172,15 +182,18 @@ class BatchRun:
         if "postprocess" not in self.own_stages:
             outputs = self._infer(self.handler.collate(samples))
             return _checked(self.handler.split(outputs, len(samples)), len(samples), "split")
-        self._rerun(owners)
+        self._show_clean(owners)
         outputs = self._infer(self.handler.collate(samples))
         return _checked(self.handler.postprocess(outputs), len(samples))
 
     def _infer(self, batch: Any) -> Any:
+        return self._timed(self.handler.inference, batch)
+
+    def _timed(self, forward: Callable[[Any], Any], batch: Any) -> Any:
         self.statistics.forwards += 1
         self.statistics.lap()
         try:
-            return self.handler.inference(batch)
+            return forward(batch)
         finally:
             self.statistics.forward_ms += self.statistics.lap()
 
@@ -207,7 +220,7 @@ class BatchRun:
         self.handler.context = part(self.context, [request.index for request in requests])
         self.handler.running = [r.renumbered(new) for new, r in enumerate(requests)]
 
-    def _rerun(self, requests: Sequence[Request]) -> None:
+    def _show_clean(self, requests: Sequence[Request]) -> None:
         """Show some requests to a stage; what a run that failed had set for them is forgotten."""
         if self._has_run:
             restore = self.before.restore if self.before is not None else forget

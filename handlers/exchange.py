@@ -14,7 +14,7 @@ from typing import Any
 from makemar.handlers.reply import Reply, reason_phrase
 from makemar.handlers.request import Request
 
-__all__ = ["Settings", "forget", "is_describe", "part", "read_requests", "send", "take_reply"]
+__all__ = ["ReplySnapshot", "forget", "is_describe", "part", "read_requests", "send", "take_reply"]
 
 
 def read_requests(rows: Sequence[Mapping[str, object]], context: Any) -> list[Request]:
@@ -38,7 +38,7 @@ def is_describe(rows: Sequence[Mapping[str, object]], context: Any) -> bool:
     return len(rows) == 1 and not rows[0] and context.get_request_header(0, "describe") == "True"
 
 
-class Settings:
+class ReplySnapshot:
     """What had been set for each reply of a batch at one moment, to come back to.
 
     TorchServe hands a batch over with nothing set.

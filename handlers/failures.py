@@ -22,7 +22,8 @@ class Failed:
     """The outcome of a request or sample that raised `error` even when it was alone.
 
     `stage` says where: `decode`, `model` or `encode`. `sample` is the place within its request of
-    the sample to blame, where an outcome stands for that of another one.
+    the sample to blame, where an outcome stands for that of another one; `in_sample` lets the
+    client know it.
     """
 
     def __init__(
@@ -31,17 +32,36 @@ class Failed:
         self.error = error
         self.stage = stage
         self.sample = sample
+        self._prefix = ""
 
     def __repr__(self) -> str:
         return f"Failed({self.error!r}, stage={self.stage!r})"
+
+    @property
+    def is_chosen(self) -> bool:
+        """Tell an error that the handler raised for its client from one that happened to it."""
+        # A subclass that skips RequestError's __init__ has nothing to tell.
+        return isinstance(self.error, RequestError) and hasattr(self.error, "message")
 
     def told(self) -> RequestError:
         """Return what the client is told: a `RequestError` itself, else a line by the stage.
 
         The text of a foreign exception stays in the log: it may quote paths, weights or secrets.
         """
-        # A subclass that skips RequestError's __init__ has nothing to tell.
-        if isinstance(self.error, RequestError) and hasattr(self.error, "message"):
+        told = self._told()
+        if self._prefix:
+            told = copy.copy(told)
+            told.message = self._prefix + told.message
+        return told
+
+    def in_sample(self, position: int) -> Failed:
+        """Return the failure of a request whose sample at `position` this was."""
+        twin = copy.copy(self)
+        twin._prefix = f"sample {position if self.sample is None else self.sample}: "
+        return twin
+
+    def _told(self) -> RequestError:
+        if isinstance(self.error, RequestError) and self.is_chosen:
             return self.error
         if is_out_of_memory(self.error):
             return OutOfMemoryError("this request alone does not fit into the server's memory")
@@ -50,14 +70,6 @@ class Failed:
         if self.stage == "encode":
             return ReplyError(f"the output cannot be turned into a reply; {_IN_THE_LOG}")
         return ModelError(f"the model failed on this input; {_IN_THE_LOG}")
-
-    def in_sample(self, position: int) -> Failed:
-        """Return the failure of a request whose sample at `position` this was."""
-        told = copy.copy(self.told())
-        blamed = position if self.sample is None else self.sample
-        told.message = f"sample {blamed}: {told.message}"
-        told.__cause__ = self.error
-        return Failed(told)
 
 
 def let_interrupt_through(error: BaseException) -> None:

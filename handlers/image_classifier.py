@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from makemar.handlers.base import BaseHandler
+from makemar.handlers.codecs import open_single
 from makemar.handlers.errors import RequestError
 from makemar.handlers.images import resize_and_crop
 from makemar.handlers.limits import limited
@@ -82,9 +83,7 @@ class ImageClassifier(BaseHandler):
         `saliency` has 14 rows of 14 cells over the square that the network sees, from 0 to 1
         (gradient times input). Raises a 501 `RequestError` for a model without gradients.
         """
-        sample = self.decode(request)
-        if not isinstance(sample, torch.Tensor):
-            raise RequestError(400, "an explanation is given for one picture at a time")
+        sample = self.read(open_single(request, self.settings))
         picture = place_inputs(sample[None], self.device, self.settings).requires_grad_()
         with torch.enable_grad():
             scores = self.model(picture)[0].float()

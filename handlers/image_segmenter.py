@@ -110,7 +110,7 @@ class ImageSegmenter(BaseHandler):
 
     def assemble(self, results: Sequence[object], request: Request, *, several: bool) -> object:
         """Send one PNG as it is; several of them in JSON, as base64."""
-        if several or len(results) > 1:
+        if several:
             results = [_in_json(result) for result in results]
         return super().assemble(results, request, several=several)
 

@@ -1,8 +1,8 @@
 """Pictures to model input with Pillow and numpy: the classic resize, crop, scale and normalise.
 
 The results are those of torchvision's Resize, CenterCrop, ToTensor and Normalize for the same
-Pillow picture, without torchvision: a pixel may be one level of 255 apart, because what the crop
-leaves away is not scaled first.
+Pillow picture, without torchvision: a pixel may be a level or two of 255 apart, because what the
+crop leaves away is not scaled first.
 """
 
 from __future__ import annotations

@@ -30,11 +30,17 @@ def assert_batch_invariant(
     """Ask each sample alone, then in batches of every size among the others; compare the replies.
 
     `tolerance` is relative to the larger value (absolute below 1); the default is that of the
-    handler's `dtype` setting. Raises `AssertionError` that names sample, batch size and place.
+    handler's `dtype` setting. Raises `AssertionError` that names sample, batch size and place, or
+    the sample that is no example of anything: its answer alone is an error.
     """
+    if not samples:
+        raise AssertionError("there are no samples to compare")
     if tolerance is None:
         tolerance = TOLERANCES[getattr(getattr(handler, "settings", None), "dtype", "float32")]
     alone = [ask(handler, [sample])[0] for sample in samples]
+    for i, answer in enumerate(alone):
+        if answer.status >= 400:
+            raise AssertionError(f"sample {i} is answered {answer.status} alone: {answer.body!r}")
     for size in batch_sizes:
         for first in range(len(samples)):
             chosen = [(first + place) % len(samples) for place in range(size)]
@@ -52,8 +58,6 @@ def _compare(alone: Answer, answer: Answer, tolerance: float) -> str:
         return f"status {alone.status} alone, {answer.status} in the batch"
     if alone.headers.get("content-type") != "application/json":
         return "" if alone.body == answer.body else "the bodies differ"
-    if alone.status >= 400:  # the body holds the request's id
-        return ""
     return difference(alone.json(), answer.json(), tolerance)
 
 

@@ -79,7 +79,7 @@ def isolate(
             size = divide(error, len(piece))
             if len(piece) == 1:
                 alone = piece[0]
-                outcomes[alone] = owners.failed(alone, error) if owners else Failed(error)
+                outcomes[alone] = Failed(error) if owners is None else owners.failed(alone, error)
                 continue
             pieces = [piece[i : i + size] for i in range(0, len(piece), size)]
             pending += reversed(pieces)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Union
+from typing import Any
 
 from makemar.handlers.errors import BadRequestError
 from makemar.handlers.quoting import list_names
 
 __all__ = ["Request", "Samples"]
-
-Payload = Union[bytes, str, object]
 
 
 class Samples(list[Any]):
@@ -73,7 +71,7 @@ class Request:
             text = self.headers.get("content-type", "")
         return text.partition(";")[0].strip().lower()
 
-    def payload(self) -> Payload:
+    def payload(self) -> object:
         """Return what the client sent: the body, the form field `data`, or the only field.
 
         Raises `BadRequestError` when nothing arrived or when several fields leave it open.
@@ -109,7 +107,7 @@ class Request:
         values = self.row.values()
         return sum(len(v) for v in values if isinstance(v, (bytes, bytearray, str)))
 
-    def field(self, name: str) -> Payload:
+    def field(self, name: str) -> object:
         """Return one named form field.
 
         Raises `BadRequestError` that names the fields that did arrive.
@@ -119,7 +117,7 @@ class Request:
             raise BadRequestError(f"field {name!r} is missing (fields sent: {there})")
         return self._value(name)
 
-    def _value(self, name: str) -> Payload:
+    def _value(self, name: str) -> object:
         value = self.row[name]
         return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
 

@@ -85,11 +85,11 @@ class Context:
 
     def set_response_header(self, idx: int, key: str, value: str) -> None:
         """Set one header of reply `idx`."""
-        self.request_processor[idx].answer[key] = value
+        self.request_processor[idx].response_headers[key] = value
 
     def get_response_headers(self, idx: int) -> dict[str, str]:
         """Return the headers set for reply `idx`; a live mapping, as in TorchServe."""
-        return self.request_processor[idx].answer
+        return self.request_processor[idx].response_headers
 
     def set_response_content_type(self, idx: int, value: str) -> None:
         """Set the content type of reply `idx`."""
@@ -106,7 +106,7 @@ class _Exchange:
     def __init__(self, headers: Mapping[str, object]) -> None:
         self.headers = headers
         self.status: tuple[Any, Any] = (200, None)
-        self.answer: dict[str, str] = {}
+        self.response_headers: dict[str, str] = {}
 
 
 class Answer:
@@ -152,8 +152,9 @@ def ask(
     """Send requests as one batch; return one answer each, in order.
 
     A request is the bytes or text of a body, or a whole row (`{"body": …}`, `{"field": …}`);
-    `headers` holds one mapping per request. Raises `AssertionError` if the handler breaks
-    TorchServe's contract: a list of as many elements, each of them bytes or text.
+    `headers` holds one mapping per request, `{"explain": "True"}` for /explanations. Raises
+    `AssertionError` if the handler breaks TorchServe's contract: a list of as many elements, each
+    of them bytes, text or what JSON can hold.
     """
     rows = [_row(request) for request in requests]
     context = Context(
@@ -179,7 +180,10 @@ def _answer(body: object, context: Context, index: int) -> Answer:
     data = body.encode("utf-8") if isinstance(body, str) else body
     if not isinstance(data, (bytes, bytearray)):
         # TorchServe writes anything else as indented JSON, or kills the worker trying.
-        data = json.dumps(data, indent=2).encode("utf-8")
+        try:
+            data = json.dumps(data, indent=2).encode("utf-8")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise AssertionError(f"reply {index} cannot be sent: {error}") from error
     status, _ = context.get_response_status(index)
     return Answer(status, context.get_response_headers(index), bytes(data))
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from makemar.handlers.codecs import open_envelope
-from makemar.handlers.errors import PayloadTooLargeError
+from makemar.handlers.codecs import open_single
+from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
 from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch, main_output
 from makemar.handlers.ranking import PROBABILITIES, rank
@@ -60,9 +60,10 @@ class TextClassifier(TextHandler):
 
         Each word is left out in turn; `influence` is what the class then loses, from -1 to 1.
         """
-        text = read_text(
-            open_envelope(request).values[0], max_characters=self.settings.max_characters
-        )
+        value = open_single(request, self.settings)
+        if isinstance(value, Mapping) and "pair" in value:
+            raise BadRequestError("an explanation is given for one text, not for a pair")
+        text = read_text(value, max_characters=self.settings.max_characters)
         words = _words(text)
         if len(words) > self.settings.explain_words:
             raise PayloadTooLargeError(

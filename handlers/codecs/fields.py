@@ -13,7 +13,7 @@ from makemar.handlers.errors import BadRequestError, PayloadTooLargeError, Unsup
 from makemar.handlers.request import Request
 from makemar.handlers.settings import HandlerSettings
 
-__all__ = ["check_request", "read_field"]
+__all__ = ["check_request", "check_size", "read_field"]
 
 # Types that say nothing about what is inside; curl and many clients send them for everything.
 _UNTOLD = ("", "application/octet-stream", "application/x-www-form-urlencoded")
@@ -21,15 +21,21 @@ _UNTOLD = ("", "application/octet-stream", "application/x-www-form-urlencoded")
 
 def check_request(request: Request, settings: HandlerSettings) -> None:
     """Refuse what no codec opens: too many bytes (413), compressed bodies (415)."""
-    limit = settings.max_request_bytes
-    if limit is not None:
-        size = request.size()
-        if size > limit:
-            raise PayloadTooLargeError(f"the request has {size} bytes, the limit is {limit}")
+    check_size(request, settings)
     encoding = request.headers.get("content-encoding")
     if encoding and encoding.lower() != "identity":
         # TorchServe 0.12 hands compressed bodies on as they came.
         raise UnsupportedTypeError("the body is compressed; send it without Content-Encoding")
+
+
+def check_size(request: Request, settings: HandlerSettings) -> None:
+    """Raise `PayloadTooLargeError` when a request has more bytes than it may."""
+    limit = settings.max_request_bytes
+    if limit is None:
+        return
+    size = request.size()
+    if size > limit:
+        raise PayloadTooLargeError(f"the request has {size} bytes, the limit is {limit}")
 
 
 def read_field(request: Request, name: str, settings: HandlerSettings) -> object:

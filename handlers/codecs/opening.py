@@ -11,7 +11,7 @@ from makemar.handlers.errors import BadRequestError
 from makemar.handlers.request import Request
 from makemar.handlers.settings import HandlerSettings
 
-__all__ = ["open_envelope"]
+__all__ = ["open_envelope", "open_single"]
 
 _DEFAULTS = HandlerSettings()
 
@@ -40,3 +40,16 @@ def open_envelope(request: Request, settings: HandlerSettings = _DEFAULTS) -> En
     elif main == "body" and value == b"":
         raise BadRequestError("the request has no body")
     return Envelope([value])
+
+
+def open_single(request: Request, settings: HandlerSettings) -> object:
+    """Return the one value of a request that is about one, as an explanation is.
+
+    Raises `BadRequestError` for none and for several.
+    """
+    values = open_envelope(request, settings).values
+    if len(values) != 1:
+        raise BadRequestError(
+            f"this is done for one input at a time, the request has {len(values)}"
+        )
+    return values[0]

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import threading
 import warnings
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from makemar.handlers import (
     BadRequestError,
     BaseHandler,
+    HandlerSettings,
     LoadError,
     Reply,
     RequestError,
@@ -379,3 +381,81 @@ def test_a_device_out_of_memory_is_a_507(model_dir, doubler):
 
     handler.model = full
     assert ask(handler, [{"body": [1.0]}])[0].status == 507
+
+
+class Tripled(BaseHandler):
+    """Makes three samples of each request's one."""
+
+    def decode(self, request):
+        sample = super().decode(request)
+        return Samples([sample, sample + 1, sample + 2])
+
+
+def test_samples_of_a_handlers_own_making_are_all_answered(model_dir, doubler):
+    (answer,) = ask(load(Tripled, model_dir, model=doubler), [{"body": [1.0]}])
+    assert answer.json() == [[2.0], [4.0], [6.0]]
+
+
+def test_a_foreign_error_in_one_of_several_samples_is_in_the_log(model_dir, doubler, caplog):
+    handler = load(BaseHandler, model_dir, model=doubler)
+
+    def picky(batch):
+        if (batch == 7).any():
+            raise ValueError("secret: no sevens")
+        return batch
+
+    handler.model = picky
+    (answer,) = ask(handler, [{"body": {"instances": [[1.0], [7.0]]}}])
+    assert answer.json()["message"].startswith("sample 1: the model failed on this input")
+    assert "secret: no sevens" in caplog.text
+
+
+def test_limits_hold_for_a_decode_of_a_handlers_own(model_dir, doubler):
+    class Own(BaseHandler):
+        def decode(self, request):
+            return Samples(torch.tensor([float(n)]) for n in request.payload().split(b","))
+
+    config = {"handler": {"max_samples": 2, "max_request_bytes": 9}}
+    handler = load(Own, model_dir, model=doubler, config=config)
+    answers = ask(handler, [b"1,2", b"1,2,3", b"1.0000000"])
+    assert [a.status for a in answers] == [200, 413, 200]
+    assert ask(handler, [b"1.00000000"])[0].status == 413
+
+
+def test_the_log_counts_rows_and_runs_of_a_handle_of_ones_own(caplog):
+    class Own(BaseHandler):
+        def handle(self, data, context):
+            return ["fine" for _ in data]
+
+    handler = Own()
+    handler.settings = HandlerSettings(log_batches=True)
+    with caplog.at_level(logging.INFO):
+        ask(handler, [b"1", b"2"])
+    assert "batch=2 forwards=1 samples=2 failed=0" in caplog.text
+
+
+def test_a_batch_without_events_leaves_no_line_in_the_log(handler, caplog):
+    with caplog.at_level(logging.DEBUG):
+        ask(handler, [{"body": [1.0, 2.0]}])
+    assert "batch=" not in caplog.text
+
+
+def test_the_threads_that_decode_are_kept_between_batches():
+    seen = []
+    both = threading.Barrier(2, timeout=30)
+
+    class Threaded(BaseHandler):
+        def decode(self, request):
+            both.wait()  # so that each batch needs two threads at once
+            seen.append(threading.get_ident())
+            return torch.zeros(1)
+
+        def forward(self, batch):
+            return batch
+
+    handler = Threaded()
+    handler.settings = HandlerSettings(decode_threads=2)
+    for _ in range(3):
+        assert [a.status for a in ask(handler, [b"1", b"2"])] == [200, 200]
+    assert len(seen) == 6
+    assert len(set(seen)) == 2

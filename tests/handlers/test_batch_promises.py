@@ -10,7 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makemar.handlers import BadRequestError, BaseHandler, Reply, RequestError, Samples
+from makemar.handlers import (
+    BadRequestError,
+    BaseHandler,
+    HandlerSettings,
+    Reply,
+    RequestError,
+    Samples,
+)
 from makemar.handlers.testing import ask, load
 
 NAN = float("nan")
@@ -116,6 +123,7 @@ class Several(Careless):
 def test_a_request_with_10000_bad_samples_does_not_stall_its_neighbours(handler):
     several = Several()
     several.model = handler.model
+    several.settings = HandlerSettings(max_samples=10_000)
     rows = [{"body": [[float(i), 1.0]]} for i in range(32)]
     rows[13] = {"body": [[NAN, float(i)] for i in range(10_000)]}
     answers = ask(several, rows)

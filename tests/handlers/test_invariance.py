@@ -5,6 +5,7 @@ import torch
 
 from makemar.handlers import BaseHandler
 from makemar.handlers.invariance import assert_batch_invariant, difference
+from makemar.handlers.testing import ask
 
 
 class Right(BaseHandler):
@@ -85,3 +86,22 @@ def test_padding_that_leaks_is_caught():
 )
 def test_a_difference_is_named_by_its_place(a, b, where):
     assert difference(a, b, 1e-4) == where
+
+
+def test_samples_that_are_answered_with_errors_compare_nothing():
+    with pytest.raises(AssertionError, match="sample 1 is answered 400 alone"):
+        assert_batch_invariant(Right(), [EQUAL[0], b"\xff"])
+    with pytest.raises(AssertionError, match="there are no samples"):
+        assert_batch_invariant(Right(), [])
+
+
+def test_a_reply_that_would_kill_the_worker_is_no_answer():
+    class Broken:
+        def initialize(self, context):
+            pass
+
+        def handle(self, data, context):
+            return [{1, 2}]
+
+    with pytest.raises(AssertionError, match="reply 0 cannot be sent"):
+        ask(Broken(), [b""])
