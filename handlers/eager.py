@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from makemar.handlers.errors import LoadError
+from makemar.handlers.initialization import RandomInitPutOff
 from makemar.handlers.weights import load_state
 
 __all__ = ["load_eager"]
@@ -28,14 +27,35 @@ def load_eager(model_file: str, weights: Path | None) -> torch.nn.Module:
     if weights is None:
         return kind()
     state = load_state(weights)
-    with _NoRandomInit():
+    with RandomInitPutOff() as put_off:
         network = kind()
+    built = dict(network.named_parameters(remove_duplicate=False))
+    put_off.make_up(but=[parameter for name, parameter in built.items() if name in state])
     try:
         # The parameters become the file's own tensors: nothing is copied.
         network.load_state_dict(_in_precision_of(network, state), assign=True)
     except RuntimeError as error:
         raise LoadError(f"{weights.name} does not fit {kind.__name__}: {error}") from error
+    _follow(built, network, put_off)
     return network
+
+
+def _follow(
+    built: Mapping[str, torch.nn.Parameter], network: torch.nn.Module, put_off: RandomInitPutOff
+) -> None:
+    """Give the file's values to those who keep a parameter that it has replaced.
+
+    A list beside the modules may hold it, and would show memory never written to; a view of it
+    shows what it was built with.
+    """
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        replaced = built.get(name)
+        if replaced is None or replaced is parameter:
+            continue
+        if put_off.was_read(replaced) and replaced.shape == parameter.shape:
+            with torch.no_grad():
+                replaced.copy_(parameter)
+        replaced.data = parameter.data
 
 
 def _network_class(model_file: str) -> type[torch.nn.Module]:
@@ -69,56 +89,3 @@ def _in_precision_of(
         else tensor
         for name, tensor in state.items()
     }
-
-
-# Functions of torch.nn.init that a mode sees, and what the others are made of.
-_RANDOM = frozenset({"uniform_", "normal_", "kaiming_uniform_", "kaiming_normal_"})
-# Functions that look at shape, type or device alone; `__get__` is what attributes go through.
-_NOT_OF_VALUES = frozenset(
-    {"__get__", "__len__", "dim", "size", "numel", "stride", "is_contiguous", "new_tensor"}
-    | {"new_empty", "new_zeros", "new_ones", "new_full", "empty_like", "zeros_like", "ones_like"}
-    | {"is_floating_point", "is_complex", "element_size", "requires_grad_", "register_hook"}
-)
-_Call = tuple[Any, Sequence[Any], Mapping[str, Any]]
-
-
-class _NoRandomInit(TorchFunctionMode):
-    """Put random values for parameters off until something reads them; mostly nothing does.
-
-    A file is about to replace them, and memory that was never written to costs nothing.
-    Everything else is built as written: constants, buffers and tensors outside the state dict
-    need their real values.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        # By identity; the calls hold the parameter, so that no other can get its id.
-        self._put_off: dict[int, list[_Call]] = {}
-
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Sequence[Any],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Put off what fills a parameter and what changes it after that; do the rest."""
-        kwargs = kwargs or {}
-        # torch.nn.init hands its tensor on by name, tensors' own methods by place.
-        target = args[0] if args else kwargs.get("tensor")
-        name = getattr(func, "__name__", "")
-        if isinstance(target, torch.nn.Parameter) and target.device.type == "cpu":
-            changes = name.endswith("_") and not name.endswith("__")
-            if name in _RANDOM or (changes and id(target) in self._put_off):
-                self._put_off.setdefault(id(target), []).append((func, args, kwargs))
-                return target
-        if name not in _NOT_OF_VALUES:
-            for value in (*args, *kwargs.values()):
-                self._make_up(value)
-        return func(*args, **kwargs)
-
-    def _make_up(self, value: Any) -> None:
-        """Give a parameter the values it should have by now."""
-        with torch.no_grad():
-            for func, args, kwargs in self._put_off.pop(id(value), ()):
-                func(*args, **kwargs)

@@ -430,3 +430,98 @@ def test_what_is_computed_from_a_random_parameter_has_its_values(tmp_path, netwo
     handler = load_source(tmp_path, source, network.state_dict())
     assert float(handler.model.level) == pytest.approx(100, abs=0.1)
     assert torch.equal(handler.model.linear.weight, network.linear.weight)
+
+
+# What stays beside the state dict, made from `self.linear.weight`, drawn around 100.
+KEPT = {
+    "data": "self.linear.weight.data.clone()",
+    "transposed": "self.linear.weight.T.clone().T",
+    "transposed matrix": "self.linear.weight.mT.clone().mT",
+    "in a list": "torch.stack([self.linear.weight])[0].detach()",
+    "named": "torch.clone(input=self.linear.weight).detach()",
+    "another's data": "self.linear.bias.new_tensor(self.linear.weight.detach())",
+    "iterated": "torch.stack([row.detach().clone() for row in self.linear.weight])",
+    "numpy": "torch.tensor(self.linear.weight.detach().numpy())",
+    "copied into": "torch.nn.Parameter(torch.empty(2, 3)).data.copy_(self.linear.weight)",
+    "copied": "copy.deepcopy(self.linear).weight.detach()",
+    "memory of a tensor": "memory.clone()",
+}
+
+
+def kept(value):
+    return NETWORK.replace("import torch\n", "import copy\nimport torch\n").replace(
+        "self.linear = torch.nn.Linear(3, 2)",
+        "self.linear = torch.nn.Linear(3, 2)\n"
+        "        memory = torch.empty(2, 3)\n"
+        "        self.linear.weight = torch.nn.Parameter(memory)\n"
+        "        torch.nn.init.normal_(self.linear.weight, mean=100.0, std=0.001)\n"
+        f'        self.register_buffer("kept", {value}, persistent=False)',
+    )
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor:UserWarning")
+@pytest.mark.parametrize("value", KEPT.values(), ids=KEPT)
+def test_a_tensor_outside_the_state_dict_is_never_memory_that_was_not_written_to(
+    tmp_path, network, value
+):
+    handler = load_source(tmp_path, kept(value), network.state_dict())
+    assert handler.model.kept.flatten().tolist() == pytest.approx([100] * 6, abs=0.1)
+    assert torch.equal(handler.model.linear.weight, network.linear.weight)
+
+
+def test_a_parameter_that_no_state_dict_knows_has_its_values(tmp_path, network):
+    source = NETWORK.replace(
+        "self.linear = torch.nn.Linear(3, 2)",
+        "self.linear = torch.nn.Linear(3, 2)\n"
+        "        self.hidden = [torch.nn.Parameter(torch.empty(50))]\n"
+        "        torch.nn.init.normal_(self.hidden[0], mean=100.0, std=0.001)",
+    )
+    handler = load_source(tmp_path, source, network.state_dict())
+    assert handler.model.hidden[0].tolist() == pytest.approx([100] * 50, abs=0.1)
+
+
+@pytest.mark.parametrize("view", ["self.linear.weight", "self.linear.weight.data[:]"])
+def test_who_keeps_a_parameter_or_a_view_of_it_sees_the_files_values(tmp_path, network, view):
+    source = NETWORK.replace(
+        "self.linear = torch.nn.Linear(3, 2)",
+        f"self.linear = torch.nn.Linear(3, 2)\n        self.beside = ({view},)",
+    )
+    handler = load_source(tmp_path, source, network.state_dict())
+    assert torch.equal(handler.model.beside[0], network.linear.weight)
+
+
+@pytest.mark.parametrize(
+    ("seeding", "generator"),
+    [("torch.manual_seed(7)", "None"), ("g = torch.Generator().manual_seed(7)", "g")],
+)
+def test_a_network_that_seeds_its_numbers_gets_the_same_ones_as_in_training(
+    tmp_path, network, seeding, generator
+):
+    source = NETWORK.replace(
+        "self.linear = torch.nn.Linear(3, 2)",
+        f"{seeding}\n"
+        "        self.linear = torch.nn.Linear(3, 2)\n"
+        f"        torch.nn.init.normal_(self.linear.weight, generator={generator})\n"
+        f'        self.register_buffer("kept", torch.rand(4, generator={generator}), '
+        "persistent=False)",
+    )
+    namespace = {}
+    exec(source, namespace)
+    trained = namespace["Net"]()
+    torch.manual_seed(1)
+    handler = load_source(tmp_path, source, network.state_dict())
+    assert torch.equal(handler.model.kept, trained.kept)
+
+
+def test_a_frozen_parameter_is_frozen_without_being_read(tmp_path, network):
+    source = NETWORK.replace(
+        "self.linear = torch.nn.Linear(3, 2)",
+        "self.linear = torch.nn.Linear(3, 2)\n"
+        "        self.linear.weight.requires_grad_(False)\n"
+        "        self.linear.bias.requires_grad = False\n"
+        "        assert not self.linear.weight.requires_grad",
+    )
+    before = torch.get_rng_state()
+    handler = load_source(tmp_path, source, network.state_dict())
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not any(parameter.requires_grad for parameter in handler.model.parameters())
