@@ -14,6 +14,7 @@ import torch
 from makemar.handlers import tensors
 from makemar.handlers.answers import answer_batch
 from makemar.handlers.codecs import Envelope, open_envelope, to_tensor, wants_arrays
+from makemar.handlers.counts import checked
 from makemar.handlers.decoding import Decoding
 from makemar.handlers.device import pick_device
 from makemar.handlers.errors import RequestError
@@ -108,23 +109,30 @@ class BaseHandler:
         Raises `LoadError` (a `ValueError`): after it TorchServe unregisters a failed model
         cleanly, while a `RuntimeError` would leave it stuck.
         """
-        properties = context.system_properties
-        model_dir = Path(properties["model_dir"])
+        self._read_context(context)
+        self._load(Path(context.system_properties["model_dir"]))
+        self.initialized = True
+        if self.settings.warmup:
+            warm_up(self, batch_size=context.system_properties.get("batch_size") or 1)
+
+    def _read_context(self, context: Any) -> None:
+        """Take what TorchServe and the configuration say of this model and its worker."""
         self.context = context
         self.manifest = context.manifest
         self.model_yaml_config = getattr(context, "model_yaml_config", None) or {}
         self.settings = read_settings(
             self.settings_type, self.model_yaml_config, own_keys=self._old_style
         )
-        self.device = pick_device(properties.get("gpu_id"), self.settings.device)
+        gpu = context.system_properties.get("gpu_id")
+        self.device = pick_device(gpu, self.settings.device)
+
+    def _load(self, model_dir: Path) -> None:
+        """Load what the handler works with: the network and its labels."""
         model = self.manifest.get("model", {})
         if model.get("serializedFile"):
             self.model_pt_path = str(model_dir / model["serializedFile"])
         self.model = load_model(model_dir, model, self.device, self.settings)
         self.mapping = load_labels(model_dir / "index_to_name.json")
-        self.initialized = True
-        if self.settings.warmup:
-            warm_up(self, batch_size=properties.get("batch_size") or 1)
 
     def handle(self, data: Rows, context: Any) -> list[bytes]:
         """Answer a batch: `data` holds one row per request, the result one body per row."""
@@ -150,7 +158,7 @@ class BaseHandler:
 
     def postprocess(self, data: Any) -> Sequence[object]:
         """Turn the model's outputs into one result per row: split, then encode each."""
-        outputs = self.split(data, len(self.running))
+        outputs = checked(self.split(data, len(self.running)), len(self.running), "split")
         if type(self).encode is BaseHandler.encode:
             return outputs
         return [self.encode(output, request) for output, request in zip(outputs, self.running)]

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Protocol, Union
 
 from makemar.handlers.codecs import check_count, check_size
+from makemar.handlers.counts import checked
 from makemar.handlers.decoding import Decoding
-from makemar.handlers.errors import ModelError
 from makemar.handlers.exchange import ReplySnapshot, forget, part
 from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.forwards import Forwards
@@ -115,7 +115,7 @@ class BatchRun:
             part = [requests[i] for i in positions]
             self._show_clean(part)
             rows = [self.rows[r.index] for r in part]
-            return _checked(self._timed(whole, rows) if self.own_handle else whole(rows), len(part))
+            return checked(self._timed(whole, rows) if self.own_handle else whole(rows), len(part))
 
         self.statistics.samples += len(requests)
 
@@ -181,10 +181,10 @@ class BatchRun:
     def _run_chunk(self, samples: Sequence[Any], owners: Sequence[Request]) -> Sequence[object]:
         if "postprocess" not in self.own_stages:
             outputs = self._infer(self.handler.collate(samples))
-            return _checked(self.handler.split(outputs, len(samples)), len(samples), "split")
+            return checked(self.handler.split(outputs, len(samples)), len(samples), "split")
         self._show_clean(owners)
         outputs = self._infer(self.handler.collate(samples))
-        return _checked(self.handler.postprocess(outputs), len(samples))
+        return checked(self.handler.postprocess(outputs), len(samples))
 
     def _infer(self, batch: Any) -> Any:
         return self._timed(self.handler.inference, batch)
@@ -228,11 +228,3 @@ class BatchRun:
                 restore(self.context, request.index)
         self._has_run = True
         self._show(requests)
-
-
-def _checked(results: Any, count: int, what: str = "postprocess") -> Sequence[object]:
-    """Insist on one result per row: fewer would shift answers to other clients."""
-    if isinstance(results, (list, tuple)) and len(results) == count:
-        return results
-    got = f"{len(results)} results" if hasattr(results, "__len__") else type(results).__name__
-    raise ModelError(f"{what} gave {got} for {count} samples; return a list of one each")

@@ -459,3 +459,18 @@ def test_the_threads_that_decode_are_kept_between_batches():
         assert [a.status for a in ask(handler, [b"1", b"2"])] == [200, 200]
     assert len(seen) == 6
     assert len(set(seen)) == 2
+
+
+def test_stages_of_ones_own_get_no_output_of_a_neighbour_from_a_wrong_split():
+    class Shifted(BaseHandler):
+        def preprocess(self, data):
+            return torch.tensor([row["body"] for row in data])
+
+        def forward(self, batch):
+            return batch
+
+        def split(self, outputs, count):
+            return [outputs[0], *outputs]
+
+    answers = ask(Shifted(), [{"body": [1.0]}, {"body": [2.0]}])
+    assert [a.status for a in answers] == [500, 500]
