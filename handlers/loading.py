@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from makemar.handlers.eager import load_eager
 from makemar.handlers.errors import LoadError
 from makemar.handlers.onnx import OnnxModel
 from makemar.handlers.preparation import prepare
+from makemar.handlers.programs import load_program
 from makemar.handlers.settings import HandlerSettings
 from makemar.handlers.weights import is_safetensors
 
@@ -43,23 +42,15 @@ def load_model(
             "the archive names neither a model file nor a serialized file; "
             "pack one of them, or load the model in initialize()"
         )
+    return prepare(_load_serialized(weights, device, settings), device, settings)
+
+
+def _load_serialized(weights: Path, device: torch.device, settings: HandlerSettings) -> Any:
     if weights.suffix == ".onnx":
         return OnnxModel(weights, device, threads=settings.threads)
-    return prepare(_load_program(weights, device, settings), device, settings)
-
-
-def _load_program(weights: Path, device: torch.device, settings: HandlerSettings) -> Any:
-    names = _members(weights)
-    try:
-        if any("/data/aotinductor/" in name for name in names):
-            return _load_aot_inductor(weights)
-        if any(name.endswith(("/models/model.json", "serialized_exported_program.json"))
-               for name in names):  # fmt: skip
-            return torch.export.load(weights).module()
-        if any(name.endswith("/constants.pkl") for name in names):
-            return _load_torchscript(weights, device)
-    except (RuntimeError, ValueError, KeyError) as error:
-        raise LoadError(f"{weights.name} cannot be loaded: {error}") from error
+    program = load_program(weights, device)
+    if program is not None:
+        return program
     if settings.unsafe_pickle:
         return _load_pickle(weights)
     hint = "" if not is_safetensors(weights) else " (safetensors hold weights alone)"
@@ -68,29 +59,6 @@ def _load_program(weights: Path, device: torch.device, settings: HandlerSettings
         "the network's Python file beside a state dict (--model-file), or, for a pickled network "
         "that you trust to run code, set handler.unsafe_pickle: true"
     )
-
-
-def _members(path: Path) -> list[str]:
-    """List what is inside: every format of torch is a zip, told apart by its members."""
-    if not zipfile.is_zipfile(path):
-        return []
-    with zipfile.ZipFile(path) as archive:
-        # AOTInductor packages have no common top folder.
-        return [f"/{name}" for name in archive.namelist()]
-
-
-def _load_torchscript(weights: Path, device: torch.device) -> Any:
-    with warnings.catch_warnings():
-        # torch deprecates the format for new models; those that exist still have to run.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return torch.jit.load(str(weights), map_location=device)  # type: ignore[no-untyped-call]
-
-
-def _load_aot_inductor(weights: Path) -> Any:
-    load = getattr(torch._inductor, "aoti_load_package", None)
-    if load is None:
-        raise LoadError(f"{weights.name} is an AOTInductor package; it needs torch 2.6 or newer")
-    return load(str(weights))
 
 
 def _load_pickle(weights: Path) -> Any:

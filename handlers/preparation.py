@@ -37,8 +37,8 @@ def place_inputs(batch: Any, device: torch.device | None, settings: HandlerSetti
 def prepare(network: Any, device: torch.device, settings: HandlerSettings) -> Any:
     """Move a network to its device and apply `dtype`, `channels_last`, `quantize`, `compile`.
 
-    Programs that are compiled already (AOTInductor) or fixed (torch.export) take none of these;
-    asking for one raises `LoadError`.
+    Programs that are compiled already (AOTInductor) or fixed (torch.export, ONNX) were loaded where
+    they run and take none of these; asking for one raises `LoadError`.
     """
     if not isinstance(network, torch.nn.Module) or isinstance(network, torch.fx.GraphModule):
         _refuse_changes(network, settings)
@@ -67,8 +67,8 @@ def _refuse_changes(network: Any, settings: HandlerSettings) -> None:
     for name, wanted in asked.items():
         if wanted:
             raise LoadError(
-                f"handler.{name} cannot change a {type(network).__name__}; export the model that "
-                "way, or leave the setting out"
+                f"handler.{name} cannot change a fixed program ({type(network).__name__}); export "
+                "the model that way, or leave the setting out"
             )
 
 

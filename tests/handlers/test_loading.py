@@ -9,7 +9,8 @@ import warnings
 import pytest
 import torch
 
-from makemar.handlers import BaseHandler, LoadError
+from makemar.handlers import BaseHandler, HandlerSettings, LoadError
+from makemar.handlers.loading import load_model
 from makemar.handlers.testing import ask, load
 
 NETWORK = """
@@ -129,7 +130,8 @@ def test_aot_inductor_package(tmp_path, exported, expected):
     assert close(answers(tmp_path, "net.pt2"), expected)
 
 
-def test_onnx(tmp_path, network, expected):
+@pytest.fixture
+def onnx_file(tmp_path, network):
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
@@ -143,7 +145,11 @@ def test_onnx(tmp_path, network, expected):
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, tmp_path / "net.onnx")
-    assert close(answers(tmp_path, "net.onnx", threads=1), expected)
+    return "net.onnx"
+
+
+def test_onnx(tmp_path, onnx_file, expected):
+    assert close(answers(tmp_path, onnx_file, threads=1), expected)
 
 
 def test_a_pickled_network_only_when_the_settings_ask_for_it(tmp_path):
@@ -204,10 +210,74 @@ def test_a_setting_that_means_nothing_is_refused(tmp_path, network, settings, to
         answers(tmp_path, "net.pth", model_file=True, **settings)
 
 
-def test_a_program_that_is_fixed_refuses_to_be_changed(tmp_path, exported):
+CHANGES = [
+    {"dtype": "bfloat16"},
+    {"dtype": "float16"},
+    {"channels_last": True},
+    {"quantize": "int8"},
+    {"compile": "default"},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_a_program_that_is_fixed_refuses_to_be_changed(tmp_path, exported, change):
     torch.export.save(exported, tmp_path / "net.pt2")
-    with pytest.raises(LoadError, match="dtype cannot change a"):
-        answers(tmp_path, "net.pt2", dtype="bfloat16")
+    with pytest.raises(LoadError, match=rf"handler\.{next(iter(change))} cannot change a fixed"):
+        answers(tmp_path, "net.pt2", **change)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_an_onnx_model_refuses_to_be_changed(tmp_path, onnx_file, change):
+    told = rf"handler\.{next(iter(change))} cannot change a fixed program \(OnnxModel\)"
+    with pytest.raises(LoadError, match=told):
+        answers(tmp_path, onnx_file, **change)
+
+
+# -- devices ---------------------------------------------------------------------------------------
+
+MAKES_TENSORS = NETWORK.replace(
+    "return self.linear(x)", "return self.linear(x) + torch.arange(2, device=x.device)"
+)
+META = torch.device("meta")
+
+
+def export(path, device):
+    namespace = {}
+    exec(MAKES_TENSORS, namespace)
+    network = namespace["Net"]().to(device)
+    torch.export.save(torch.export.export(network, (torch.zeros(2, 3, device=device),)), path)
+
+
+def load_on(device, folder, name):
+    return load_model(folder, {"serializedFile": name}, device, HandlerSettings())
+
+
+def test_an_exported_program_moves_to_the_device_that_it_is_to_run_on(tmp_path):
+    pytest.importorskip("torch.export.passes")
+    export(tmp_path / "net.pt2", "cpu")
+    program = load_on(META, tmp_path, "net.pt2")
+    assert {tensor.device for tensor in program.state_dict().values()} == {META}
+    assert program(torch.zeros(2, 3, device=META)).device == META
+
+
+def test_a_program_that_cannot_leave_its_device_is_named_with_both(tmp_path):
+    export(tmp_path / "net.pt2", META)
+    with pytest.raises(LoadError, match=r"^net.pt2 was exported on meta and .* cpu"):
+        load_on(torch.device("cpu"), tmp_path, "net.pt2")
+
+
+def test_a_torch_that_moves_no_program_says_where_it_has_to_be_exported(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.export.passes", None)
+    export(tmp_path / "net.pt2", "cpu")
+    assert load_on(torch.device("cpu"), tmp_path, "net.pt2")
+    with pytest.raises(LoadError, match="exported on cpu and is to run on meta; export it there"):
+        load_on(META, tmp_path, "net.pt2")
+
+
+def test_a_compiled_package_for_another_device_is_refused_with_both(tmp_path, exported):
+    torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "net.pt2"))
+    with pytest.raises(LoadError, match=r"^net.pt2 was compiled for cpu and is to run on meta"):
+        load_on(META, tmp_path, "net.pt2")
 
 
 # -- memory ----------------------------------------------------------------------------------------
