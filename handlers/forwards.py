@@ -35,13 +35,14 @@ class Forwards:
     """Run samples through `model`, remembering between batches what fits into memory.
 
     `lost` holds the reason once the device is lost; from then on nothing reaches the model, and
-    `ending` says that the worker has been told.
+    `ending` says that the worker has been told. `statistics` are those of the batch in hand.
     """
 
     def __init__(self) -> None:
         self.caps = MemoryCaps()
         self.lost = ""
         self.ending = False
+        self.statistics = BatchStatistics(0)
 
     def run(
         self,
@@ -60,6 +61,7 @@ class Forwards:
         `owners` names the request of each sample: one sample that fails alone decides for all of
         its request's, which are then run no more. Without it each sample is on its own.
         """
+        self.statistics = statistics
         known = None if owners is None else Owners(owners)
         outcomes: list[Any | Failed] = [None] * len(samples)
         call = _Call(self, model, statistics)

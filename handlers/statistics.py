@@ -63,6 +63,17 @@ class BatchStatistics:
         self._tokens += sum(lengths[start:stop])
         self._padded += lengths[start] * (stop - start)
 
+    def add(self, part: BatchStatistics) -> None:
+        """Count the forwards of a part of this batch, such as a pipeline's stage, as its own.
+
+        Requests, samples and times are those of the batch: its parts see the same ones again.
+        """
+        self.forwards += part.forwards
+        self.bisections += part.bisections
+        self.memory_splits += part.memory_splits
+        self._tokens += part._tokens
+        self._padded += part._padded
+
     def lap(self) -> float:
         """Return the milliseconds since the last lap, or since the batch arrived."""
         before, self._lap = self._lap, time.perf_counter()
