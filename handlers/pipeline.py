@@ -75,19 +75,30 @@ class PipelineHandler(BaseHandler):
         """Run stage after stage; return the last one's value, or the failure, of each request."""
         known: list[dict[str, Any]] = [{"request": value} for value in batch]
         failures: dict[int, Failed] = {}
+        # The engine has counted this call; it is the models of the stages that run.
+        self.forwards.statistics.forwards -= 1
         for stage in self._loaded:
             running = [i for i in range(len(batch)) if i not in failures]
-            statistics = BatchStatistics(len(running))
-            inputs = [[known[i][name] for name in stage.needs] for i in running]
-            outcomes = stage.run(inputs, statistics)
-            for i, outcome in zip(running, checked(outcomes, len(running), f"stage {stage.name}")):
+            for i, outcome in zip(running, self._run_stage(stage, [known[i] for i in running])):
                 known[i][stage.name] = outcome
                 if isinstance(outcome, Failed):
                     failures[i] = outcome
-            logger.info("stage=%s %s", stage.name, statistics.line())
-            self.forwards.lost = self.forwards.lost or stage.lost
         last = self._loaded[-1].name
         return [failures.get(i) or known[i][last] for i in range(len(batch))]
+
+    def _run_stage(self, stage: Stage, known: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
+        """Run one stage for requests of which this is known; note what it was like."""
+        statistics = BatchStatistics(len(known))
+        inputs = [[values[name] for name in stage.needs] for values in known]
+        try:
+            outcomes = checked(stage.run(inputs, statistics), len(known), f"stage {stage.name}")
+            statistics.failed = sum(isinstance(outcome, Failed) for outcome in outcomes)
+        finally:
+            self.forwards.statistics.add(statistics)
+            self.forwards.lost = self.forwards.lost or stage.lost
+        if self.settings.log_batches or statistics.eventful:
+            logger.info("stage=%s %s", stage.name, statistics.line())
+        return outcomes
 
     def split(self, outputs: Any, count: int) -> list[Any]:  # noqa: ARG002
         """Return the outcomes as they are: one per request already."""

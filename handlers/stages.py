@@ -126,30 +126,44 @@ class ModelStage(Stage):
         self, inputs: Sequence[Sequence[Any]], statistics: BatchStatistics
     ) -> list[Any | Failed]:
         """Return each request's value: a list where `prepare` gave `Samples`."""
+        statistics.lap()
         read = [self._read(values) for values in inputs]
+        statistics.decode_ms += statistics.lap()
+        outputs = iter(self._run_samples(read, statistics))
+        statistics.lap()
+        values = [
+            own if isinstance(own, Failed) else self._value(own, [next(outputs) for _ in own])
+            for own in read
+        ]
+        statistics.encode_ms += statistics.lap()
+        return values
+
+    def _run_samples(
+        self, read: Sequence[Sequence[Any] | Failed], statistics: BatchStatistics
+    ) -> list[Any | Failed]:
+        """Run the samples of all requests; return one outcome per sample, in order."""
         lists = [[] if isinstance(own, Failed) else own for own in read]
         samples = [sample for own in lists for sample in own]
         statistics.samples += len(samples)
 
         def forward(positions: Sequence[int]) -> Sequence[Any]:
+            batch = self.handler.collate([samples[i] for i in positions])
             statistics.forwards += 1
-            outputs = self.handler.inference(self.handler.collate([samples[i] for i in positions]))
+            statistics.lap()
+            try:
+                outputs = self.handler.inference(batch)
+            finally:
+                statistics.forward_ms += statistics.lap()
             return checked(self.handler.split(outputs, len(positions)), len(positions), "split")
 
-        outputs = iter(
-            self.handler.forwards.run(
-                samples,
-                forward,
-                length=self.handler.length,
-                limits=self.handler.settings,
-                statistics=statistics,
-                owners=[owner for owner, own in enumerate(lists) for _ in own],
-            )
+        return self.handler.forwards.run(
+            samples,
+            forward,
+            length=self.handler.length,
+            limits=self.handler.settings,
+            statistics=statistics,
+            owners=[owner for owner, own in enumerate(lists) for _ in own],
         )
-        return [
-            own if isinstance(own, Failed) else self._value(own, [next(outputs) for _ in own])
-            for own in read
-        ]
 
     def _read(self, values: Sequence[Any]) -> Sequence[Any] | Failed:
         try:

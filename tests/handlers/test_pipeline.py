@@ -17,7 +17,7 @@ from makemar.handlers import (
     TextEmbedder,
 )
 from makemar.handlers.invariance import assert_batch_invariant
-from makemar.handlers.testing import ask, load
+from makemar.handlers.testing import Context, ask, load
 
 PASSAGES = ["the cat sat on the mat", "anna lives in bonn", "a big cat", "bonn"]
 
@@ -74,15 +74,21 @@ QUESTIONS = ["the cat", "where", "Anna lives", "a"]
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
 def reranker(networks, request):
     torch.manual_seed(0)
-    return load(Reranker, networks, config={"handler": {"dtype": request.param}})
+    config = {"handler": {"dtype": request.param, "log_batches": True}}
+    return load(Reranker, networks, config=config)
 
 
-def forwards(caplog):
+def lines(caplog):
+    """What each stage logged of itself: its counts and times by name."""
     return {
-        record.args[0]: int(record.args[1].partition("forwards=")[2].split()[0])
+        record.args[0]: dict(part.split("=") for part in record.args[1].split())
         for record in caplog.records
         if record.msg == "stage=%s %s"
     }
+
+
+def forwards(caplog):
+    return {stage: int(line["forwards"]) for stage, line in lines(caplog).items()}
 
 
 def test_every_stage_runs_once_for_all_requests(reranker, caplog):
@@ -90,6 +96,72 @@ def test_every_stage_runs_once_for_all_requests(reranker, caplog):
         answers = ask(reranker, QUESTIONS)
     assert [len(answer.json()) for answer in answers] == [2, 3, 2, 2]
     assert forwards(caplog) == {"question": 0, "vector": 1, "nearest": 0, "scores": 1, "reply": 0}
+
+
+def test_a_stage_says_how_long_each_part_of_it_took_and_how_many_failed(reranker, caplog):
+    with caplog.at_level(logging.INFO, "makemar.handlers"):
+        ask(reranker, [*QUESTIONS, {"body": [1]}])
+    told = lines(caplog)
+    assert {stage: line["failed"] for stage, line in told.items()} == {
+        "question": "1", "vector": "0", "nearest": "0", "scores": "0", "reply": "0"
+    }  # fmt: skip
+    vector = {name: float(told["vector"][name]) for name in ("forward_ms", "total_ms")}
+    assert 0 < vector["forward_ms"] <= vector["total_ms"]
+    assert {int(line["batch"]) for line in told.values()} == {5, 4}
+
+
+class Metrics:
+    """Keeps what TorchServe's metrics are told."""
+
+    def __init__(self):
+        self.told = {}
+
+    def add_counter(self, name, value, *_, **__):
+        self.told[name] = value
+
+    add_time = add_percent = add_counter
+
+
+def counted(handler, rows):
+    """Answer a batch; return what the metrics were told of it."""
+    context = Context(model_dir="", model={}, config={}, headers=[{} for _ in rows])
+    context.metrics = Metrics()
+    handler.handle(rows, context)
+    return context.metrics.told
+
+
+def test_a_batch_without_an_event_is_not_logged(networks, caplog):
+    quiet = load(Reranker, networks)
+    with caplog.at_level(logging.INFO, "makemar.handlers"):
+        assert {answer.status for answer in ask(quiet, QUESTIONS)} == {200}
+    assert caplog.messages == []
+
+
+def test_the_metrics_count_the_forwards_of_the_stages(networks):
+    handler = load(Reranker, networks, config={"handler": {"metrics": True}})
+    told = counted(handler, [{"body": question} for question in QUESTIONS])
+    assert (told["MakemarForwards"], told["MakemarSamples"]) == (2, 4)
+    assert told["MakemarPaddingPercent"] > 0
+
+
+def test_a_cut_that_healed_within_a_stage_is_told_and_counted(networks, caplog):
+    class Tight(TextEmbedder):
+        def forward(self, batch):
+            if len(batch) > 2:
+                raise MemoryError
+            return super().forward(batch)
+
+    class Pipeline(PipelineHandler):
+        def stages(self):
+            return [ModelStage("vector", Tight, model={"modelFile": "encoder.py"})]
+
+    handler = load(Pipeline, networks, config={"handler": {"metrics": True}})
+    with caplog.at_level(logging.INFO, "makemar.handlers"):
+        told = counted(handler, [{"body": question} for question in QUESTIONS])
+    assert (told["MakemarMemorySplits"], told["MakemarFailed"]) == (1, 0)
+    stage, batch = caplog.messages
+    assert stage.startswith("stage=vector batch=4 forwards=3 ")
+    assert batch.startswith("batch=4 forwards=3 samples=4 failed=0 bisections=0 memory_splits=1 ")
 
 
 def test_answers_are_the_same_alone_and_in_batches(reranker):
