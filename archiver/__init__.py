@@ -8,6 +8,9 @@ from makemar.archiver.integrity import check_record
 from makemar.archiver.manifest import Manifest, format_manifest, parse_manifest
 from makemar.archiver.mar_toml import format_spec, parse_spec, read_spec
 from makemar.archiver.member import Member
+from makemar.archiver.pickle_machine import PickleImport
+from makemar.archiver.pickle_scan import PickleScan, scan_pickle
+from makemar.archiver.pickles import scan_weights
 from makemar.archiver.plan import ArchivePlan, plan_archive
 from makemar.archiver.reader import Archive, RecordState, read_archive
 from makemar.archiver.spec import ArchiveSpec, Include, parse_include, split_extra_files
@@ -21,6 +24,8 @@ __all__ = [
     "Include",
     "Manifest",
     "Member",
+    "PickleImport",
+    "PickleScan",
     "RecordState",
     "StoredMember",
     "WrittenArchive",
@@ -34,6 +39,8 @@ __all__ = [
     "plan_archive",
     "read_archive",
     "read_spec",
+    "scan_pickle",
+    "scan_weights",
     "split_extra_files",
     "write_and_hash",
     "write_archive",

@@ -1,0 +1,101 @@
+"""What loading a weight file would import, told without loading it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+from makemar.archiver.pickle_machine import BadPickle, PickleImport
+from makemar.archiver.pickle_names import is_accepted, is_dangerous, is_torchscript
+from makemar.archiver.pickle_scan import PickleScan, scan_row
+from makemar.archiver.pickle_walk import Budget
+from makemar.archiver.weight_file import PickleKind, find_pickles
+from makemar.errors import Finding, Severity
+
+__all__ = ["scan_weights"]
+
+_SHOWN = 5
+_LFS_POINTER = b"version https://git-lfs"
+_SAVE = "save a state dict with torch.save, or a .safetensors file"
+
+
+def scan_weights(
+    source: Path | BinaryIO, *, name: str = "", path: Path | None = None
+) -> tuple[Finding, ...]:
+    """Return what is wrong with the pickles of a weight file, or of any file; none is unpickled.
+
+    Knows files of torch.save, new and old, TorchScript, pickles, joblib's, `.npy` and `.npz`; of a
+    zip no more is read than the pickles in it. `source` is a file, or a seekable stream of which
+    `name` is the name; `path` is where the findings shall say that it is.
+
+    `unsafe-pickle` is an error: loading runs code. `pickle-import` is a warning: loading imports
+    what torch.load(weights_only=True), the default since torch 2.6, refuses. `damaged-pickle`: it
+    cannot be followed to its end. Raises OSError if the file cannot be read.
+    """
+    if isinstance(source, Path):
+        path, name = path or source, name or source.name
+    with source.open("rb") if isinstance(source, Path) else nullcontext(source) as stream:
+        return tuple(dict.fromkeys(_check(stream, name, path)))
+
+
+def _check(stream: BinaryIO, name: str, path: Path | None) -> Iterator[Finding]:
+    budget = Budget()
+    try:
+        for found in find_pickles(stream, name):
+            scan = scan_row(found, budget)
+            if scan.imports or found.certain:
+                place = f"{name}: {found.place}" if found.place else name
+                yield from _judge(scan, found.kind, place, path)
+    except BadPickle as error:
+        yield _damaged(name, str(error), path)
+
+
+def _judge(scan: PickleScan, kind: PickleKind, place: str, path: Path | None) -> Iterator[Finding]:
+    wrong = [found for found in scan.imports if not is_accepted(found)]
+    if kind is PickleKind.TORCHSCRIPT:
+        wrong = [found for found in wrong if not is_torchscript(found)]
+    dangerous = [found for found in wrong if is_dangerous(found)]
+    others = [found for found in wrong if not is_dangerous(found)]
+    if dangerous:
+        yield Finding(
+            code="unsafe-pickle",
+            severity=Severity.ERROR,
+            message=f"{place} runs code when it is loaded: it imports {_list(dangerous)}",
+            fix=f"do not load it; {_SAVE}",
+            path=path,
+        )
+    if others:
+        yield Finding(
+            code="pickle-import",
+            severity=Severity.WARNING,
+            message=f"{place} needs unpickling of {_list(others)}, {_refusal(kind)}",
+            fix=_SAVE,
+            path=path,
+        )
+    if scan.problem:
+        yield _damaged(place, scan.problem, path)
+
+
+def _refusal(kind: PickleKind) -> str:
+    if kind is PickleKind.NUMPY:
+        return "which numpy refuses without allow_pickle=True"
+    return "which torch 2.6 and newer refuse by default"
+
+
+def _list(found: Sequence[PickleImport]) -> str:
+    """Name a few; what only unpickling would tell is said so."""
+    names = ["a name that it makes up meanwhile" if f.module == "?" else str(f) for f in found]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _damaged(place: str, problem: str, path: Path | None) -> Finding:
+    return Finding(
+        code="damaged-pickle",
+        severity=Severity.ERROR,
+        message=f"{place} cannot be followed to its end as a pickle: {problem}",
+        fix="save it again",
+        path=path,
+    )
