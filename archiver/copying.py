@@ -21,14 +21,16 @@ CHUNK = 1 << 20
 
 
 @contextmanager
-def open_member(member: Member, progress: Progress | None = None) -> Iterator[MemberReader]:
+def open_member(
+    member: Member, progress: Progress | None = None, *, path: Path | None = None
+) -> Iterator[MemberReader]:
     """Open a member's contents for one reading, from start to end.
 
-    Raises ArchiveError if the source cannot be read, or is no more what it was when the archive
+    They are read from `path`, a link to the member's source, if there is one. Raises ArchiveError if the source cannot be read, or is no more what it was when the archive
     was planned or when the reading began.
     """
     try:
-        source = member.open()
+        source = member.open() if path is None else path.open("rb")
     except OSError as error:
         raise _unreadable(member, error) from error
     with source, ThreadPoolExecutor(max_workers=1) as pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 from makemar.archiver.copying import CHUNK, Progress, open_member
-from makemar.archiver.draft import hidden_sibling, refuse_existing, sync_folder, translate_errors
+from makemar.archiver.draft import hidden_sibling, refuse_existing, sync_path, translate_errors
+from makemar.archiver.linking import clone_or_link
 from makemar.archiver.member import MANIFEST_NAME, Member
 from makemar.archiver.record import RecordLine
 from makemar.archiver.sink import Sink
@@ -18,39 +20,66 @@ from makemar.errors import ArchiveError
 
 __all__ = ["open_directory"]
 
+# Smaller files are copied even if links are wanted: it costs nothing, and code that is edited
+# in place goes on to be what was packed.
+_WORTH_LINKING = 1 << 20
+
 
 @contextmanager
-def open_directory(target: Path, *, force: bool, time: datetime) -> Iterator[Sink]:
+def open_directory(
+    target: Path, *, force: bool, time: datetime, link: bool = False
+) -> Iterator[Sink]:
     """Open a model directory for writing; it gets the target's name if the block succeeds.
 
     With `force` an existing model directory is replaced as a whole, so that no stale file stays;
-    anything else under that name is left alone, with an ArchiveError. A kill leaves a hidden
+    anything else under that name is left alone, with an ArchiveError. With `link` files over 1 MiB
+    are cloned or hard links instead of copies, where the disk can do that. A kill leaves a hidden
     `.NAME.XXXX.tmp`, which TorchServe passes over.
     """
     refuse_existing(target, force=force)
     _refuse_foreign(target)
     draft = hidden_sibling(target)
+    seconds = time.timestamp()
+
+    def add(member: Member, progress: Progress | None) -> RecordLine:
+        path = draft / member.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        line = _link(member, path, progress) if link else None
+        if line is None:
+            line = _copy(member, path, progress)
+        # Of a hard link it would be the source's time too.
+        if path.stat().st_nlink == 1:
+            os.utime(path, (seconds, seconds))
+        sink.size += member.size
+        return line
+
+    sink = Sink(add)
     with translate_errors(target):
         draft.mkdir()
         try:
-            yield lambda member, progress=None: _add(draft, member, time, progress)
-            sync_folder(draft)
+            yield sink
             _publish(draft, target, force=force)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
-        sync_folder(target.parent)
 
 
-def _add(draft: Path, member: Member, time: datetime, progress: Progress | None) -> RecordLine:
-    path = draft / member.name
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _copy(member: Member, path: Path, progress: Progress | None) -> RecordLine:
     with open_member(member, progress) as source, path.open("xb") as sink:
         shutil.copyfileobj(source, sink, CHUNK)
-        sink.flush()
-        os.fsync(sink.fileno())
-    os.utime(path, (time.timestamp(), time.timestamp()))
     return source.make_line()
+
+
+def _link(member: Member, path: Path, progress: Progress | None) -> RecordLine | None:
+    """Link a member that is worth it, and hash what is there then; None if it has to be copied."""
+    if not isinstance(member.source, Path) or member.size < _WORTH_LINKING:
+        return None
+    if not clone_or_link(member.source, path):
+        return None
+    with open_member(member, progress, path=path) as linked:
+        while linked.read():
+            pass
+    return linked.make_line()
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -64,12 +93,29 @@ def _refuse_foreign(target: Path) -> None:
 
 
 def _publish(draft: Path, target: Path, *, force: bool) -> None:
-    refuse_existing(target, force=force)
-    _refuse_foreign(target)
-    if not os.path.lexists(target):
-        draft.rename(target)
-        return
-    # A directory that is not empty cannot be renamed over, so the old one steps aside first.
+    """Give the draft its name, whoever else is at the same."""
+    while True:
+        refuse_existing(target, force=force)
+        _refuse_foreign(target)
+        if os.path.lexists(target):
+            _replace(draft, target)
+            return
+        try:
+            draft.rename(target)
+        except OSError as error:
+            # Another one was quicker, and a directory that is not empty is not renamed over.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
+
+
+def _replace(draft: Path, target: Path) -> None:
+    """Let the old one step aside, which comes back if the new one cannot take its place."""
+    # What replaces something is on the disk before it does.
+    for folder, _, files in os.walk(draft):
+        for path in (*(Path(folder, file) for file in files), Path(folder)):
+            sync_path(path)
     old = hidden_sibling(target)
     target.rename(old)
     try:
@@ -77,6 +123,7 @@ def _publish(draft: Path, target: Path, *, force: bool) -> None:
     except BaseException:
         old.rename(target)
         raise
+    sync_path(target.parent)
     if old.is_symlink():
         old.unlink()
     else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -14,25 +13,22 @@ from typing import BinaryIO
 from makemar.errors import ArchiveError, ArchiveExistsError
 
 __all__ = [
-    "Seal",
     "hidden_sibling",
     "open_draft",
     "refuse_existing",
-    "sync_folder",
+    "sync_path",
     "translate_errors",
     "write_text",
 ]
 
-# Reads what was written, from its start, before it gets its name.
-Seal = Callable[[BinaryIO], None]
-
-_BUFFER = 1 << 20
+# Smaller than a chunk, so that chunks go past it without another copy.
+_BUFFER = 1 << 16
 # The file system knows no hard links: exFAT, some network mounts.
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 @contextmanager
-def open_draft(target: Path, *, force: bool, seal: Seal | None = None) -> Iterator[BinaryIO]:
+def open_draft(target: Path, *, force: bool) -> Iterator[BinaryIO]:
     """Open a new, seekable file in the target's folder; it gets the target's name at the end.
 
     If the block fails, is interrupted or its process is killed, the target is as it was. On Linux
@@ -40,7 +36,8 @@ def open_draft(target: Path, *, force: bool, seal: Seal | None = None) -> Iterat
     an existing target raises ArchiveExistsError, one that appears in the meantime too. Raises
     ArchiveError if the folder is not there or cannot be written, or the disk is full.
 
-    `seal` sees the finished contents while they go to the disk.
+    What replaces a file is on the disk before it does, so that a power cut loses neither. A new
+    file gets there in the system's own time, as with `cp`.
     """
     refuse_existing(target, force=force)
     with translate_errors(target):
@@ -48,12 +45,17 @@ def open_draft(target: Path, *, force: bool, seal: Seal | None = None) -> Iterat
         with os.fdopen(descriptor, "w+b", buffering=_BUFFER) as stream:
             try:
                 yield stream
-                _finish(stream, seal)
+                stream.flush()
+                # Network file systems, which have no files without a name, tell of a full disk
+                # only now.
+                if durable := name is not None or os.path.lexists(target):
+                    os.fsync(descriptor)
                 _publish(descriptor, name, target, force=force)
             finally:
                 if name is not None:
                     name.unlink(missing_ok=True)
-        sync_folder(target.parent)
+        if durable:
+            sync_path(target.parent)
 
 
 def write_text(target: Path, text: str, *, force: bool = False) -> None:
@@ -67,19 +69,6 @@ def write_text(target: Path, text: str, *, force: bool = False) -> None:
         stream.write(contents)
 
 
-def _finish(stream: BinaryIO, seal: Seal | None) -> None:
-    """Have the contents survive a power cut, and `seal` read them meanwhile."""
-    stream.flush()
-    if seal is None:
-        os.fsync(stream.fileno())
-        return
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        syncing = pool.submit(os.fsync, stream.fileno())
-        stream.seek(0)
-        seal(stream)
-        syncing.result()
-
-
 def refuse_existing(target: Path, *, force: bool) -> None:
     """Raise ArchiveExistsError if the target is there and must not be replaced."""
     if not force and os.path.lexists(target):
@@ -91,10 +80,10 @@ def hidden_sibling(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
 
-def sync_folder(folder: Path) -> None:
-    """Have the folder's entries survive a power cut, where the system can do that."""
+def sync_path(path: Path) -> None:
+    """Have a file, or a folder's entries, survive a power cut, where the system can do that."""
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

@@ -57,4 +57,4 @@ def test_on_a_terminal_a_long_copy_shows_how_far_it_is(model: Path) -> None:
     flags += ["--serialized-file", "big.pt"]
     shown = on_a_terminal(sys.executable, "-m", "makemar.cli", *flags, cwd=model)
     assert re.search(r"/31\d\.\d MB", shown)  # of the bar; makemar's own handlers go along
-    assert "sha256=" in shown
+    assert "record-sha256=" in shown

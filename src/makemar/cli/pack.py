@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from makemar.cli.failure import EXIT_FAILURE, WrongUsage, report_findings
-from makemar.cli.output import write_json, write_line, write_table
-from makemar.errors import Finding
+from makemar.cli.failure import EXIT_FAILURE, report_findings
+from makemar.cli.output import write_json, write_line
+from makemar.cli.pack_spec import choose_spec
+from makemar.cli.plan_output import list_findings, print_plan
+from makemar.cli.termination import end_on_sigterm
 
 if TYPE_CHECKING:
-    from makemar.archiver import ArchiveFormat, ArchivePlan, ArchiveSpec
+    from makemar.archiver import ArchiveFormat, ArchivePlan
 
 __all__ = ["pack"]
-
-_DEFAULT_SPEC = Path("mar.toml")
 
 
 class FormatName(enum.Enum):
@@ -53,7 +53,7 @@ def pack(
         str | None, typer.Option("--version", "-v", help="The model's version.")
     ] = None,
     handler: Annotated[
-        str | None, typer.Option(help="FILE.py, FILE.py:FUNCTION, or a built-in handler's name.")
+        str | None, typer.Option(help="FILE.py[:NAME], PACKAGE.MODULE:CLASS, a name of TorchServe, or makemar.FAMILY.")
     ] = None,
     serialized_file: Annotated[
         Path | None, typer.Option(help="Weights, or a whole model, in one file.")
@@ -89,9 +89,42 @@ def pack(
             "--no-vendor", help="Leave makemar's handlers out; the server must have them."
         ),
     ] = False,
+    target_python: Annotated[
+        str | None,
+        typer.Option(
+            envvar="MAKEMAR_TARGET_PYTHON",
+            metavar="X.Y",
+            help="The server's Python; newer code is a warning [default: 3.9].",
+        ),
+    ] = None,
+    target_envelope: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The server's service_envelope, if any.")
+    ] = None,
+    silence: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CODE=REASON", help="Accept the warnings of a code, and say why; repeatable."
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Make an error of every warning that is left.")
+    ] = False,
     archive_format: Annotated[
-        FormatName, typer.Option(help="The archive's shape; members of a .mar are always stored.")
+        FormatName,
+        typer.Option(help="The archive's shape; default and zip-store are the same .mar."),
     ] = FormatName.DEFAULT,
+    compress: Annotated[
+        bool,
+        typer.Option("--compress", help="Deflate a .mar's members: smaller, slower to load."),
+    ] = False,
+    link: Annotated[
+        bool,
+        typer.Option(
+            "--link",
+            help="Of no-archive, let files over 1 MiB share the disk with their sources: clones, "
+            "else hard links, which an edit in place changes too; else copies.",
+        ),
+    ] = False,
     export_path: Annotated[
         Path,
         typer.Option(
@@ -108,10 +141,11 @@ def pack(
 ) -> None:
     """Pack code, weights and metadata into an archive.
 
-    It is checked before it is written. Prints the archive's path, size in bytes and SHA-256. Flags
+    It is checked before it is written. Prints the archive's path, size in bytes and the SHA-256 of its
+    RECORD, which stands for all it holds. Flags
     given beside a SPEC replace what it says.
     """
-    from makemar.archiver import parse_include, plan_archive, split_extra_files
+    from makemar.archiver import parse_include, parse_silence, plan_archive, split_extra_files
 
     changes: dict[str, object] = {
         "model_name": model_name,
@@ -125,68 +159,32 @@ def pack(
         "config_file": config_file,
         "runtime": None if runtime is None else runtime.value,
         "vendor": False if no_vendor else None,
+        "target_python": target_python,
+        "target_envelope": target_envelope,
+        "silence": tuple(map(parse_silence, silence)) if silence else None,
+        "strict": True if strict else None,
     }
-    chosen = _choose_spec(spec, {key: value for key, value in changes.items() if value is not None})
+    chosen = choose_spec(spec, changes)
     plan = plan_archive(chosen)
     shape = _choose_format(archive_format)
     target = export_path / f"{chosen.model_name}{shape.suffix}"
     report_findings(plan.findings)
     if dry_run:
-        _print_plan(plan, target, as_json=as_json)
+        print_plan(plan, target, as_json=as_json)
     if plan.errors:
         raise typer.Exit(EXIT_FAILURE)
     if not dry_run:
-        _write(plan, target, shape, force=force, as_json=as_json)
+        options = _Options(compress=compress, link=link, force=force)
+        _write(plan, target, shape, options, as_json=as_json)
 
 
-def _choose_spec(path: Path | None, changes: dict[str, object]) -> ArchiveSpec:
-    """Make the specification out of a file, of flags, or of both."""
-    from makemar.archiver import ArchiveSpec, read_spec
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """How to write, beside the format."""
 
-    if path is None and not changes:
-        if not _DEFAULT_SPEC.exists():
-            raise WrongUsage(
-                "there is no ./mar.toml; name one, or give --model-name, --version and --handler"
-            )
-        path = _DEFAULT_SPEC
-    if path is not None:
-        base = read_spec(path / _DEFAULT_SPEC if path.is_dir() else path)
-        return replace(base, **_from_here(changes, base.base))  # type: ignore[arg-type]
-    required = ("model_name", "version", "handler")
-    missing = [f"--{key.replace('_', '-')}" for key in required if key not in changes]
-    if missing:
-        raise WrongUsage(f"give {' and '.join(missing)}, or name a mar.toml")
-    return ArchiveSpec(**changes)  # type: ignore[arg-type]
-
-
-def _from_here(changes: dict[str, object], base: Path) -> dict[str, object]:
-    """Let the paths in flags start from the current folder, as typed, not from the SPEC's."""
-    from makemar.archiver import Include
-
-    if base.resolve() == Path.cwd():
-        return changes
-    here = dict(changes)
-    for key, value in changes.items():
-        if isinstance(value, Path):
-            here[key] = value.absolute()
-        elif key == "include" and isinstance(value, tuple):
-            here[key] = tuple(
-                Include(
-                    source=item.source.absolute(), destination=item.destination or item.source.name
-                )
-                for item in value
-            )
-        elif key == "extra_files" and isinstance(value, tuple):
-            here[key] = tuple(str(Path(item).absolute()) for item in value)
-        elif key == "handler" and _is_file(str(value)):
-            here[key] = str(Path(str(value)).absolute())
-    return here
-
-
-def _is_file(handler: str) -> bool:
-    """Tell a handler's file, with or without .py and function, from a built-in one's name."""
-    file = handler.partition(":")[0]
-    return Path(file).is_file() or Path(f"{file}.py").is_file()
+    compress: bool
+    link: bool
+    force: bool
 
 
 def _choose_format(name: FormatName) -> ArchiveFormat:
@@ -196,7 +194,12 @@ def _choose_format(name: FormatName) -> ArchiveFormat:
 
 
 def _write(
-    plan: ArchivePlan, target: Path, shape: ArchiveFormat, *, force: bool, as_json: bool
+    plan: ArchivePlan,
+    target: Path,
+    shape: ArchiveFormat,
+    options: _Options,
+    *,
+    as_json: bool,
 ) -> None:
     from makemar.archiver import write_and_hash
     from makemar.cli.progress import copy_progress
@@ -204,35 +207,22 @@ def _write(
     # torch-model-archiver 0.12 wants the folder to be there and its successor makes it: a script
     # written for either goes on working if it is made.
     target.parent.mkdir(parents=True, exist_ok=True)
-    with copy_progress(target.name, plan.size) as progress:
-        written = write_and_hash(plan, target, archive_format=shape, force=force, progress=progress)
+    with end_on_sigterm(), copy_progress(target.name, plan.size) as progress:
+        written = write_and_hash(
+            plan,
+            target,
+            archive_format=shape,
+            compress=options.compress,
+            link=options.link,
+            force=options.force,
+            progress=progress,
+        )
     if as_json:
-        findings = [_finding_data(finding) for finding in plan.findings]
-        data = {"path": str(target), "size": written.size, "sha256": written.sha256}
-        write_json({**data, "findings": findings})
+        data = {
+            "path": str(target),
+            "size": written.size,
+            "record_sha256": written.record_sha256,
+        }
+        write_json({**data, **list_findings(plan)})
     else:
-        write_line(target, written.size, f"sha256={written.sha256}")
-
-
-def _print_plan(plan: ArchivePlan, target: Path, *, as_json: bool) -> None:
-    if not as_json:
-        rows = [(member.name, member.size, member.origin, member.place) for member in plan.members]
-        write_table(("member", "bytes", "because of", "source"), rows)
-        return
-    members = [
-        {"name": m.name, "size": m.size, "origin": m.origin, "source": m.place}
-        for m in plan.members
-    ]
-    findings = [_finding_data(finding) for finding in plan.findings]
-    write_json({"path": str(target), "size": plan.size, "members": members, "findings": findings})
-
-
-def _finding_data(finding: Finding) -> dict[str, object]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "message": finding.message,
-        "fix": finding.fix,
-        "path": None if finding.path is None else str(finding.path),
-        "line": finding.line,
-    }
+        write_line(target, written.size, f"record-sha256={written.record_sha256}")
