@@ -26,8 +26,9 @@ def open_member(
 ) -> Iterator[MemberReader]:
     """Open a member's contents for one reading, from start to end.
 
-    They are read from `path`, a link to the member's source, if there is one. Raises ArchiveError if the source cannot be read, or is no more what it was when the archive
-    was planned or when the reading began.
+    They are read from `path`, a link to the member's source, if there is one. Raises ArchiveError
+    if the source cannot be read, or is no more what it was when the archive was planned or when
+    the reading began.
     """
     try:
         source = member.open() if path is None else path.open("rb")

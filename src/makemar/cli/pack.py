@@ -141,9 +141,8 @@ def pack(
 ) -> None:
     """Pack code, weights and metadata into an archive.
 
-    It is checked before it is written. Prints the archive's path, size in bytes and the SHA-256 of its
-    RECORD, which stands for all it holds. Flags
-    given beside a SPEC replace what it says.
+    It is checked before it is written. Prints the archive's path, size in bytes and the SHA-256 of
+    its RECORD, which stands for all it holds. Flags given beside a SPEC replace what it says.
     """
     from makemar.archiver import parse_include, parse_silence, plan_archive, split_extra_files
 
