@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from makemar.handlers.errors import LoadError
-from makemar.handlers.grouping import group_samples, take_chunk
+from makemar.handlers.grouping import Group, take_chunk
 from makemar.handlers.memory import is_out_of_memory, release_memory
 from makemar.handlers.settings import HandlerSettings
 
@@ -39,7 +39,9 @@ def planned_sizes(batch_size: int) -> list[int]:
 
 def largest_forward(handler: Warmable, example: Any, *, batch_size: int) -> int:
     """Return how many samples like this one the settings let into one forward, at least 1."""
-    (group,) = group_samples([example] * batch_size, handler.length)
+    length = handler.length(example)
+    lengths = None if length is None else [length] * batch_size
+    group = Group(list(range(batch_size)), lengths=lengths)
     limits = handler.settings
     return take_chunk(
         group,
