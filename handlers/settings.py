@@ -11,18 +11,11 @@ import dataclasses
 import difflib
 import logging
 from collections.abc import Collection, Mapping
-from typing import (
-    Any,
-    Optional,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Optional, TypeVar
 
 from makemar.handlers.errors import LoadError
 from makemar.handlers.limits import check_limits, limited
+from makemar.handlers.setting_types import as_type, types_of
 
 __all__ = ["HandlerSettings", "read_settings"]
 
@@ -87,7 +80,11 @@ class HandlerSettings:
     unsafe_pickle: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse values of the right type that mean nothing."""
+        """Refuse types that no setting can have, and values of the right type that mean nothing.
+
+        Every handler class makes its defaults, so a wrong type is told when the class is made.
+        """
+        types_of(type(self))
         check_limits(self)
 
 
@@ -106,11 +103,14 @@ def read_settings(
     section = config.get("handler") or {}
     if not isinstance(section, Mapping):
         raise LoadError(f"model-config.yaml: handler is {section!r}, not a mapping of settings")
-    types = get_type_hints(kind)
+    types = types_of(kind)
     values = {}
     for key, value in section.items():
         if key in types:
-            values[key] = _value(key, value, types[key])
+            try:
+                values[key] = as_type(value, types[key])
+            except TypeError as error:
+                raise LoadError(f"model-config.yaml: handler.{key} is {error}") from error
         elif key not in _FOREIGN_KEYS:
             _judge_unknown(str(key), types, own_keys=own_keys)
     return kind(**values)
@@ -123,23 +123,3 @@ def _judge_unknown(key: str, known: Collection[str], *, own_keys: bool) -> None:
         return
     hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(known))}"
     raise LoadError(f"model-config.yaml: handler.{key} is not a setting; {hint}")
-
-
-def _value(key: str, value: Any, kind: Any) -> Any:
-    """Check one YAML value against a field's type; lists become tuples, integers may be floats."""
-    if get_origin(kind) is Union:
-        if value is None:
-            return None
-        kind = next(arg for arg in get_args(kind) if arg is not type(None))
-    if get_origin(kind) in (tuple, list):
-        if not isinstance(value, (list, tuple)):
-            raise LoadError(f"model-config.yaml: handler.{key} is {value!r}, not a list")
-        return tuple(_value(key, item, get_args(kind)[0]) for item in value)
-    if not isinstance(kind, type):
-        raise LoadError(f"handler.{key}: settings are numbers, texts, booleans or lists of them")
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    # bool is an int to Python, but `device: true` or `top_k: yes` is a slip.
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise LoadError(f"model-config.yaml: handler.{key} is {value!r}, not {kind.__name__}")
-    return value
