@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from makemar.archiver.pickle_machine import PickleImport
 
-__all__ = ["is_accepted", "is_dangerous", "is_torchscript"]
+__all__ = ["is_accepted", "is_dangerous", "is_name", "is_torchscript"]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -114,6 +114,11 @@ def is_accepted(found: PickleImport) -> bool:
     return str(found) in _ACCEPTED
 
 
+def is_name(found: PickleImport) -> bool:
+    """Tell whether Python could have such a module and name at all."""
+    return all(part.isidentifier() for part in str(found).split("."))
+
+
 def is_torchscript(found: PickleImport) -> bool:
     """Tell whether a name is one of TorchScript's, whose own unpickler imports no Python."""
     return found.module.split(".")[0] == "__torch__" or found.module == "torch.jit._pickle"
@@ -123,7 +128,7 @@ def is_dangerous(found: PickleImport) -> bool:
     """Tell whether an import is a known way to run code, or no ordinary name at all."""
     full = str(found)
     parts = full.split(".")
-    if not all(part.isidentifier() for part in parts):
+    if not is_name(found):
         return True
     if full in _PLAIN_NAMES:
         return False

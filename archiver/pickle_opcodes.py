@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import pickletools
+import warnings
 from collections.abc import Callable, Mapping
 
 from makemar.archiver.pickle_machine import (
@@ -66,7 +67,13 @@ def _unquote(line: bytes) -> str:
     """Decode a protocol 0 string: quoted, with Python's escapes."""
     if len(line) < 2 or line[:1] != line[-1:] or line[:1] not in b"'\"":
         raise BadPickle("a text is not quoted")
-    return codecs.escape_decode(line[1:-1])[0].decode("latin-1")
+    text = line[1:-1]
+    if b"\\" in text:
+        with warnings.catch_warnings():
+            # Of an escape that there is not; the unpickler takes it as it stands.
+            warnings.simplefilter("ignore")
+            text = codecs.escape_decode(text)[0]
+    return text.decode("latin-1")
 
 
 def _bytes(length: Callable[[PickleMachine], int]) -> Step:
@@ -204,6 +211,9 @@ def _plain(info: pickletools.OpcodeInfo) -> Step:
     before, pushes = info.stack_before, len(info.stack_after)
     has_mark = pickletools.markobject in before
     pops = before.index(pickletools.markobject) if has_mark else len(before)
+
+    if argument is None and not has_mark and pops == 0 and pushes == 1:
+        return PickleMachine.push
 
     def step(machine: PickleMachine) -> None:
         if argument is not None:

@@ -51,7 +51,7 @@ def scan_row(found: FoundPickle, budget: Budget) -> PickleScan:
     return PickleScan(
         imports=tuple(sorted(imports)),
         protocol=first.protocol,
-        problem=first.problem or (last.problem if budget.left <= 0 else ""),
+        problem=first.problem or budget.exceeded,
     )
 
 
@@ -59,15 +59,16 @@ def _scan(stream: BinaryIO, budget: Budget, *, depth: int) -> PickleScan:
     walk = walk_pickle(stream, budget)
     imports, problem = set(walk.imports), walk.problem
     if walk.inner and depth == _DEPTH:
-        problem = problem or "there are too many pickles in one another"
+        budget.exceeded = "it has too many pickles in one another"
     for data in walk.inner if depth < _DEPTH else ():
-        inner_imports, inner_problem = _scan_inside(data, budget, depth + 1)
-        imports |= inner_imports
-        problem = problem or inner_problem
+        inner = _scan_inside(data, budget, depth + 1)
+        imports |= set(inner.imports)
+        problem = problem or inner.problem
+    problem = problem or budget.exceeded
     return PickleScan(imports=tuple(sorted(imports)), protocol=walk.protocol, problem=problem)
 
 
-def _scan_inside(data: bytes, budget: Budget, depth: int) -> tuple[set[PickleImport], str]:
+def _scan_inside(data: bytes, budget: Budget, depth: int) -> PickleScan:
     """Scan what looks like a pickle inside of one; it need not be one."""
     imports: set[PickleImport] = set()
     problem = ""
@@ -79,4 +80,5 @@ def _scan_inside(data: bytes, budget: Budget, depth: int) -> tuple[set[PickleImp
     except BadPickle as error:
         problem = str(error)
     # Numbers may begin like a pickle by chance, and then break off without any import.
-    return imports, problem if imports or budget.left <= 0 else ""
+    told = problem if imports else ""
+    return PickleScan(imports=tuple(sorted(imports)), protocol=0, problem=told)

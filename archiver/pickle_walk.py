@@ -13,9 +13,13 @@ __all__ = ["Budget", "PickleWalk", "walk_pickle"]
 
 @dataclass(kw_only=True)
 class Budget:
-    """How many opcodes may still be followed, in a pickle and all those that are inside of it."""
+    """What may still be spent on a pickle and all those that are inside of it.
+
+    `left` is a number of opcodes; `exceeded` is what there was too much of, if there was.
+    """
 
     left: int = 10_000_000
+    exceeded: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,4 +68,5 @@ def _run(machine: PickleMachine, budget: Budget) -> None:
         if step is None:
             raise BadPickle(f"{code!r} is no opcode" if code else "it ends too early")
         step(machine)
-    raise BadPickle("it has more opcodes than are followed")
+    budget.exceeded = "it has more opcodes than are followed"
+    raise BadPickle(budget.exceeded)

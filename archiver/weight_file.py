@@ -8,11 +8,11 @@ import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from makemar.archiver.pickle_machine import BadPickle
+from makemar.archiver.pickle_machine import BadPickle, may_be_pickle
 
 __all__ = ["FoundPickle", "PickleKind", "find_pickles"]
 
@@ -23,7 +23,7 @@ _LEGACY_PICKLES = 5
 _MAX_ROW = 100_000
 _NAMES = frozenset((".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pt2", ".pth", ".th"))
 # Files of many formats; some are pickles.
-_MAYBE = frozenset(("", ".bin", ".dat", ".data", ".model", ".sav"))
+_MAYBE = frozenset((".bin", ".dat", ".data", ".model", ".sav"))
 _NESTED_ZIPS = 3
 _BUFFER = 1 << 20
 _MAX_INFLATED = 1 << 30
@@ -43,14 +43,16 @@ class PickleKind(enum.Enum):
 class FoundPickle:
     """A place where pickles begin, and how many may follow one another.
 
-    `place` names the member of a zip, or is empty. `certain` is False where it may be other data.
-    `stream` stands at the first pickle, until the next place is asked for.
+    `place` names the member of a zip, or is empty. `certain` is False where other data is as
+    likely, `headed` where only the name speaks for a pickle. `stream` stands at the first pickle
+    until the next place is asked for.
     """
 
     place: str
     stream: BinaryIO
     kind: PickleKind
-    certain: bool
+    certain: bool = True
+    headed: bool = True
     row: int = 1
 
 
@@ -69,19 +71,16 @@ def find_pickles(stream: BinaryIO, name: str, *, zips: int = 0) -> Iterator[Foun
     elif start.startswith(_NUMPY):
         yield from _in_npy(stream)
     elif start == _LEGACY:
-        yield _found(stream, PickleKind.TORCH, certain=True, row=_LEGACY_PICKLES)
-    elif suffixes & _NAMES:
-        yield _found(stream, PickleKind.PLAIN, certain=True, row=_MAX_ROW)
-    elif _has_protocol(start) or not suffixes or suffixes & _MAYBE:
-        yield _found(stream, PickleKind.PLAIN, certain=False, row=_MAX_ROW)
-
-
-def _has_protocol(start: bytes) -> bool:
-    return len(start) > 2 and start[0] == 0x80 and 2 <= start[1] <= 5
-
-
-def _found(stream: BinaryIO, kind: PickleKind, *, certain: bool, row: int) -> FoundPickle:
-    return FoundPickle(place="", stream=stream, kind=kind, certain=certain, row=row)
+        yield FoundPickle(place="", stream=stream, kind=PickleKind.TORCH, row=_LEGACY_PICKLES)
+    elif suffixes & (_NAMES | _MAYBE) or may_be_pickle(start):
+        yield FoundPickle(
+            place="",
+            stream=stream,
+            kind=PickleKind.PLAIN,
+            certain=bool(suffixes & _NAMES),
+            headed=may_be_pickle(start),
+            row=_MAX_ROW,
+        )
 
 
 def _in_zip(stream: BinaryIO, depth: int) -> Iterator[FoundPickle]:
@@ -107,17 +106,11 @@ def _in_member(
     member: BinaryIO, name: str, suffix: str, kind: PickleKind, depth: int
 ) -> Iterator[FoundPickle]:
     if suffix in (".pkl", ".pickle"):
-        yield FoundPickle(place=name, stream=member, kind=kind, certain=True)
+        yield FoundPickle(place=name, stream=member, kind=kind)
         return
     for found in find_pickles(member, name, zips=depth + 1):
         place = f"{name}: {found.place}" if found.place else name
-        yield FoundPickle(
-            place=place,
-            stream=found.stream,
-            kind=found.kind,
-            certain=found.certain,
-            row=found.row,
-        )
+        yield replace(found, place=place)
 
 
 def _zip_kind(names: list[str]) -> PickleKind:
@@ -136,18 +129,22 @@ def _in_npy(stream: BinaryIO) -> Iterator[FoundPickle]:
         raise BadPickle("its NumPy header is too long")
     try:
         header = ast.literal_eval(stream.read(size).decode("utf-8"))
-        description = header["descr"]
+        has_objects = _has_objects(header["descr"])
     except (ValueError, SyntaxError, LookupError, TypeError, MemoryError, RecursionError) as error:
         raise BadPickle("its NumPy header cannot be read") from error
-    if _has_objects(description):
-        yield _found(stream, PickleKind.NUMPY, certain=True, row=1)
+    if has_objects:
+        yield FoundPickle(place="", stream=stream, kind=PickleKind.NUMPY)
 
 
 def _has_objects(description: object) -> bool:
-    """Tell whether an array's type, or a field's, is `O`; a field's name does no harm."""
+    """Tell whether an array's type, or a field's, is `O` or `object`; its name does no harm."""
     if isinstance(description, str):
-        return description.lstrip("|<>=").startswith("O")
-    return isinstance(description, (list, tuple)) and any(map(_has_objects, description))
+        return "O" in description or "object" in description
+    if isinstance(description, tuple):
+        return _has_objects(description[0])
+    if isinstance(description, list):
+        return any(map(_has_objects, (field[1] for field in description)))
+    return True
 
 
 @contextmanager
