@@ -62,7 +62,7 @@ class MemberReader:
         self._hashing: Future[None] | None = None
         self._left = member.size
         self._before = self._fingerprint()
-        if self._before is not None and self._before[0] != member.size:
+        if self._before is not None and not _is_as_planned(member, *self._before):
             raise _changed(member)
 
     def read(self, size: int = CHUNK) -> bytes:
@@ -108,6 +108,10 @@ class MemberReader:
             return None
         status = os.fstat(self._source.fileno())
         return status.st_size, status.st_mtime_ns
+
+
+def _is_as_planned(member: Member, size: int, modified: int) -> bool:
+    return size == member.size and member.modified in (None, modified)
 
 
 def _unreadable(member: Member, error: OSError) -> ArchiveError:

@@ -18,14 +18,29 @@ RECORD_NAME = f"{META_FOLDER}/RECORD"
 class Member:
     """A name in the archive, and the file or bytes that become its contents.
 
-    `name` has `/` between folders. `size` is in bytes, as found when the archive was planned.
-    `origin` says in words which flag, key or rule brought the member in.
+    `name` has `/` between folders. `size` is in bytes, as found when the archive was planned, and
+    `modified` the time of the file's last change then, in ns since 1970, if that is known: a file
+    that differs when it is read is refused. `origin` says in words which flag, key or rule brought
+    the member in.
     """
 
     name: str
     source: Path | bytes = field(repr=False)
     size: int
     origin: str
+    modified: int | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of_file(cls, name: str, path: Path, *, origin: str) -> Member:
+        """Return the member that a file becomes; raises OSError if the file is not there."""
+        status = path.stat()
+        return cls(
+            name=name,
+            source=path,
+            size=status.st_size,
+            origin=origin,
+            modified=status.st_mtime_ns,
+        )
 
     @property
     def place(self) -> str:

@@ -102,7 +102,7 @@ def _select_tree(folder: Path, prefix: str, origin: str) -> Iterator[Member | Fi
 
 def _member(name: str, path: Path, origin: str) -> Member | Finding:
     if path.is_file():
-        return Member(name=name, source=path, size=path.stat().st_size, origin=origin)
+        return Member.of_file(name, path, origin=origin)
     there = os.path.lexists(path)
     return Finding(
         code="not-a-file" if there else "missing-file",

@@ -37,7 +37,7 @@ def list_vendored(imports: Iterable[Import]) -> tuple[Member, ...]:
         path = modules[module]
         files[f"makemar/handlers/{path.relative_to(handlers).as_posix()}"] = path
     return tuple(
-        Member(name=name, source=path, size=path.stat().st_size, origin="vendored")
+        Member.of_file(name, path, origin="vendored")
         for name, path in files.items()
         if path.is_file()
     )
