@@ -12,19 +12,18 @@ from typing import Any, ClassVar
 import torch
 
 from makemar.handlers import tensors
-from makemar.handlers.answers import answer_batch
+from makemar.handlers.answers import answer_batch, describe
 from makemar.handlers.codecs import Envelope, open_envelope, to_tensor, wants_arrays
 from makemar.handlers.counts import checked
 from makemar.handlers.decoding import Decoding
 from makemar.handlers.device import pick_device
 from makemar.handlers.errors import RequestError
-from makemar.handlers.exchange import is_describe, read_requests, send
+from makemar.handlers.exchange import is_describe, read_requests
 from makemar.handlers.forwards import Forwards
 from makemar.handlers.guard import cleanly_failing, guarded
 from makemar.handlers.labels import load_labels
 from makemar.handlers.loading import load_model
 from makemar.handlers.preparation import place_inputs
-from makemar.handlers.reply import render
 from makemar.handlers.request import Request, Samples
 from makemar.handlers.settings import HandlerSettings, read_settings
 from makemar.handlers.warmup import warm_up
@@ -138,8 +137,7 @@ class BaseHandler:
         """Answer a batch: `data` holds one row per request, the result one body per row."""
         self.context = context
         if is_describe(data, context):
-            description = render(self.describe(), max_bytes=self.settings.max_response_bytes)
-            return [send(description, context, 0)]
+            return [describe(self, context)]
         return answer_batch(
             self, data, context, own_stages=self._own_stages, inside=self.inside_handle
         )

@@ -16,7 +16,9 @@ def checked(results: Any, count: int, what: str = "postprocess") -> Sequence[obj
     One too many or too few would shift answers to other clients. Raises `ModelError` that says
     `what` gave them, and how many.
     """
-    if isinstance(results, (list, tuple)) and len(results) == count:
+    if type(results) is list and len(results) == count:
         return results
+    if isinstance(results, (list, tuple)) and len(listed := list(results)) == count:
+        return listed
     got = f"{len(results)} results" if hasattr(results, "__len__") else type(results).__name__
     raise ModelError(f"{what} gave {got} for {count} samples; return a list of one each")

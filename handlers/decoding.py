@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Union
 
@@ -26,6 +26,10 @@ class Decoding:
     def __init__(self, *, threads: int) -> None:
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
+
+    def __getstate__(self) -> Mapping[str, object]:
+        """Leave the threads out of a copy: it makes its own."""
+        return {"_threads": self._threads, "_pool": None}
 
     def each(self, decode: Callable[[Request], Any], requests: Sequence[Request]) -> list[Decoded]:
         """Return the samples of each request (a list of one where it has no `Samples`), in order.

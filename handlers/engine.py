@@ -8,6 +8,7 @@ its own (TorchServe's way) sees whole rows, and is bisected over rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any, Callable, Protocol, Union
 
 from makemar.handlers.codecs import check_count, check_size
@@ -77,7 +78,8 @@ class BatchRun:
         self.whole = whole or (self._stages if "preprocess" in own_stages else None)
         self.statistics = statistics
         self.before = before
-        self._has_run = False
+        # The positions, of samples or of rows, that have been through the stages.
+        self._seen: set[int] = set()
 
     def outcomes(self) -> list[Outcome]:
         """Answer every request, whatever happens to its neighbours.
@@ -113,7 +115,7 @@ class BatchRun:
 
         def run(positions: Sequence[int]) -> Sequence[object]:
             part = [requests[i] for i in positions]
-            self._show_clean(part)
+            self._show_clean(part, positions)
             rows = [self.rows[r.index] for r in part]
             return checked(self._timed(whole, rows) if self.own_handle else whole(rows), len(part))
 
@@ -167,7 +169,9 @@ class BatchRun:
         self.statistics.samples += len(samples)
 
         def forward(positions: Sequence[int]) -> Sequence[object]:
-            return self._run_chunk([samples[i] for i in positions], [owners[i] for i in positions])
+            if "postprocess" in self.own_stages:
+                self._show_clean([owners[i] for i in positions], positions)
+            return self._run_chunk([samples[i] for i in positions])
 
         return self.handler.forwards.run(
             samples,
@@ -178,11 +182,10 @@ class BatchRun:
             owners=owners,
         )
 
-    def _run_chunk(self, samples: Sequence[Any], owners: Sequence[Request]) -> Sequence[object]:
+    def _run_chunk(self, samples: Sequence[Any]) -> Sequence[object]:
         if "postprocess" not in self.own_stages:
             outputs = self._infer(self.handler.collate(samples))
             return checked(self.handler.split(outputs, len(samples)), len(samples), "split")
-        self._show_clean(owners)
         outputs = self._infer(self.handler.collate(samples))
         return checked(self.handler.postprocess(outputs), len(samples))
 
@@ -214,17 +217,21 @@ class BatchRun:
 
     def _show(self, requests: Sequence[Request]) -> None:
         """Let the handler see just these requests, numbered from 0."""
-        if len(requests) == len(self.requests):
+        if len(requests) == len(self.requests) and all(map(is_, requests, self.requests)):
             self.handler.context, self.handler.running = self.context, self.requests
             return
         self.handler.context = part(self.context, [request.index for request in requests])
         self.handler.running = [r.renumbered(new) for new, r in enumerate(requests)]
 
-    def _show_clean(self, requests: Sequence[Request]) -> None:
-        """Show some requests to a stage; what a run that failed had set for them is forgotten."""
-        if self._has_run:
+    def _show_clean(self, requests: Sequence[Request], positions: Sequence[int]) -> None:
+        """Show some requests to a stage; what a run that failed had set for them is forgotten.
+
+        Positions come again only after a failure. A request may have samples in several forwards,
+        and keeps what was set in the others.
+        """
+        if not self._seen.isdisjoint(positions):
             restore = self.before.restore if self.before is not None else forget
             for request in requests:
                 restore(self.context, request.index)
-        self._has_run = True
+        self._seen.update(positions)
         self._show(requests)

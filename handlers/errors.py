@@ -53,10 +53,18 @@ class RequestError(Exception):
             raise ValueError(f"RequestError: status is {status!r}, not an integer from 400 to 599")
         # Clients' own words are quoted in messages: neither their length nor their line ends may
         # reach a reply, which TorchServe limits, or a log, where it reads metrics from lines.
-        text = " ".join(str(message).split())
-        self.message = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+        self.message = _one_line(str(message))
         super().__init__(self.message)
         self.status = status
+
+    def prefixed(self, prefix: str) -> RequestError:
+        """Return the same error with something before its message.
+
+        Without calling `__init__`: that of a subclass may take anything.
+        """
+        twin: RequestError = type(self).__new__(type(self))
+        vars(twin).update(vars(self), message=_one_line(prefix + self.message))
+        return twin
 
     def body(self, request_id: str | None) -> dict[str, object]:
         """Return the JSON body of the reply: `code`, `type`, `message`, `request_id`."""
@@ -66,6 +74,13 @@ class RequestError(Exception):
             "message": self.message,
             "request_id": request_id,
         }
+
+
+def _one_line(text: str) -> str:
+    """Return text that a log and a reply can carry: short, printable, without line ends."""
+    words = " ".join(text[: 2 * _LONGEST].split())
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+    return shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "…"
 
 
 class _FixedStatusError(RequestError):

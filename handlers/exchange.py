@@ -11,7 +11,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from makemar.handlers.reply import Reply, reason_phrase
+from makemar.handlers.reply import STREAM_HEADER, Reply, reason_phrase
 from makemar.handlers.request import Request
 
 __all__ = ["ReplySnapshot", "forget", "is_describe", "part", "read_requests", "send", "take_reply"]
@@ -80,7 +80,8 @@ def take_reply(value: object, context: Any, index: int) -> object:
     if not headers and status in (200, None):
         return value
     reply = value if isinstance(value, Reply) else Reply(value)
-    headers = dict(headers)
+    # Which part of a stream is its last TorchServe finds out without this header.
+    headers = {name: text for name, text in headers.items() if name != STREAM_HEADER}
     forget(context, index)
     named = next((k for k in headers if str(k).lower() == "content-type"), None)
     content_type = headers.pop(named) if named is not None else None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import traceback
 
+from makemar.handlers.device import is_sticky
 from makemar.handlers.errors import (
     BadRequestError,
+    DeviceLostError,
     ModelError,
     OutOfMemoryError,
     ReplyError,
@@ -29,6 +32,8 @@ class Failed:
     def __init__(
         self, error: BaseException, *, stage: str = "model", sample: int | None = None
     ) -> None:
+        # Its frames keep every tensor of the failed run; the lines of its traceback stay.
+        traceback.clear_frames(error.__traceback__)
         self.error = error
         self.stage = stage
         self.sample = sample
@@ -41,7 +46,10 @@ class Failed:
     def is_chosen(self) -> bool:
         """Tell an error that the handler raised for its client from one that happened to it."""
         # A subclass that skips RequestError's __init__ has nothing to tell.
-        return isinstance(self.error, RequestError) and hasattr(self.error, "message")
+        return (
+            isinstance(self.error, RequestError)
+            and {"status", "message"} <= vars(self.error).keys()
+        )
 
     def told(self) -> RequestError:
         """Return what the client is told: a `RequestError` itself, else a line by the stage.
@@ -49,10 +57,21 @@ class Failed:
         The text of a foreign exception stays in the log: it may quote paths, weights or secrets.
         """
         told = self._told()
-        if self._prefix:
-            told = copy.copy(told)
-            told.message = self._prefix + told.message
-        return told
+        return told.prefixed(self._prefix) if self._prefix else told
+
+    def trace(self) -> str:
+        """Return the traceback for a log, each line set in.
+
+        A message may quote a client, and TorchServe 0.12 reads metrics from lines of the log.
+        """
+        error = self.error
+        try:
+            lines = traceback.format_exception(type(error), error, error.__traceback__)
+        except BaseException as unspeakable:  # noqa: BLE001  (a __str__ of a user's own)
+            let_interrupt_through(unspeakable)
+            lines = traceback.format_tb(error.__traceback__)
+        text = "".join(lines).encode("utf-8", "backslashreplace").decode("utf-8")
+        return "\n".join("  " + line for line in text.splitlines())
 
     def in_sample(self, position: int) -> Failed:
         """Return the failure of a request whose sample at `position` this was."""
@@ -63,6 +82,8 @@ class Failed:
     def _told(self) -> RequestError:
         if isinstance(self.error, RequestError) and self.is_chosen:
             return self.error
+        if is_sticky(self.error):
+            return DeviceLostError("the device failed; a new worker takes over, try again")
         if is_out_of_memory(self.error):
             return OutOfMemoryError("this request alone does not fit into the server's memory")
         if self.stage == "decode":

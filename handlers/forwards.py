@@ -65,7 +65,11 @@ class Forwards:
         known = None if owners is None else Owners(owners)
         outcomes: list[Any | Failed] = [None] * len(samples)
         call = _Call(self, model, statistics)
-        for group in group_samples(samples, length):
+        groups, unmeasured = group_samples(samples, length)
+        for position, error in unmeasured.items():
+            failure = Failed(error, stage="decode")
+            outcomes[position] = failure if known is None else known.failed(position, failure)
+        for group in groups:
             start = 0
             while start < len(group.positions):
                 bucket = group.bucket(start)

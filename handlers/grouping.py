@@ -7,6 +7,8 @@ from typing import Any, Callable
 
 import torch
 
+from makemar.handlers.failures import let_interrupt_through
+
 __all__ = ["Group", "group_samples", "take_chunk"]
 
 
@@ -33,26 +35,32 @@ class Group:
 
 def group_samples(
     samples: Sequence[Any], length: Callable[[Any], int | None] | None
-) -> list[Group]:
+) -> tuple[list[Group], dict[int, BaseException]]:
     """Sort samples into groups: by shape, or one ragged group where `length` knows a number.
 
-    Without `length` they are alike: rows that have no shape yet.
+    Without `length` they are alike: rows that have no shape yet. What has neither length nor
+    shape is in no group, but under its position in the second result, with the reason.
     """
     if length is None:
-        return [Group(list(range(len(samples))))] if samples else []
-    lengths = [length(sample) for sample in samples]
-    ragged = sorted(
-        (i for i, known in enumerate(lengths) if known is not None),
-        key=lambda i: -int(lengths[i] or 0),
-    )
+        return ([Group(list(range(len(samples))))] if samples else []), {}
+    lengths: dict[int, int] = {}
     shaped: dict[Hashable, list[int]] = {}
-    for i, known in enumerate(lengths):
-        if known is None:
-            shaped.setdefault(shape_of(samples[i]), []).append(i)
+    failures: dict[int, BaseException] = {}
+    for i, sample in enumerate(samples):
+        try:
+            known = length(sample)
+            if known is not None:
+                lengths[i] = int(known)
+            else:
+                shaped.setdefault(shape_of(sample), []).append(i)
+        except BaseException as error:  # noqa: BLE001
+            let_interrupt_through(error)
+            failures[i] = error
     groups = [Group(positions, shape=shape) for shape, positions in shaped.items()]
-    if ragged:
-        groups.append(Group(ragged, lengths=[int(lengths[i] or 0) for i in ragged]))
-    return groups
+    if lengths:
+        ragged = sorted(lengths, key=lambda i: -lengths[i])
+        groups.append(Group(ragged, lengths=[lengths[i] for i in ragged]))
+    return groups, failures
 
 
 def take_chunk(

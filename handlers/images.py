@@ -20,7 +20,8 @@ from makemar.handlers.picture_modes import to_rgb, upright
 __all__ = ["normalize", "read_image", "resize_and_crop"]
 
 
-# Raster formats that Pillow decodes by itself. EPS, for one, would start Ghostscript.
+# Raster formats that Pillow decodes by itself, and whose size it knows before: EPS would start
+# Ghostscript, an ICO file may hold a picture that is larger than it says.
 _RASTER = (
     "PNG",
     "JPEG",
@@ -33,7 +34,6 @@ _RASTER = (
     "TIFF",
     "JPEG2000",
     "PPM",
-    "ICO",
 )
 
 
@@ -43,6 +43,12 @@ def _formats() -> list[str]:
     return [name for name in _RASTER if name in Image.OPEN]
 
 
+def _raise_pillows_limit(max_pixels: int) -> None:
+    """Let Pillow open what our own limit lets through; its own holds for the whole process."""
+    if Image.MAX_IMAGE_PIXELS is not None and max_pixels > Image.MAX_IMAGE_PIXELS:
+        Image.MAX_IMAGE_PIXELS = max_pixels
+
+
 def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
     """Decode PNG, JPEG, … to an RGB picture: upright, transparent parts white, 8 bits.
 
@@ -50,6 +56,7 @@ def read_image(data: bytes, *, max_pixels: int) -> Image.Image:
     when it has more than `max_pixels`, which is checked before any pixel is decoded.
     """
     try:
+        _raise_pillows_limit(max_pixels)
         picture = Image.open(io.BytesIO(data), formats=_formats())
         width, height = picture.size
         if width * height > max_pixels:

@@ -43,10 +43,10 @@ class Owners:
         """Return what has decided this position's outcome without a run of its own."""
         return self._failed.get(self._owners[position])
 
-    def failed(self, position: int, error: BaseException) -> Failed:
-        """Note that a position failed alone; return its outcome."""
+    def failed(self, position: int, failure: Failed) -> Failed:
+        """Note that a position failed alone; return its outcome, which knows its place then."""
         owner = self._owners[position]
-        failure = Failed(error, sample=list(self._owners[:position]).count(owner))
+        failure.sample = list(self._owners[:position]).count(owner)
         return self._failed.setdefault(owner, failure)
 
 
@@ -79,7 +79,8 @@ def isolate(
             size = divide(error, len(piece))
             if len(piece) == 1:
                 alone = piece[0]
-                outcomes[alone] = Failed(error) if owners is None else owners.failed(alone, error)
+                failure = Failed(error)
+                outcomes[alone] = failure if owners is None else owners.failed(alone, failure)
                 continue
             pieces = [piece[i : i + size] for i in range(0, len(piece), size)]
             pending += reversed(pieces)

@@ -83,7 +83,9 @@ def words_of(error: BaseException) -> str:
     """Return what an exception says, or its kind where saying it fails too."""
     try:
         return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001  (a __str__ of a user's own)
+    except BaseException as unspeakable:
+        if isinstance(unspeakable, KeyboardInterrupt):
+            raise
         return type(error).__name__
 
 

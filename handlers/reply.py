@@ -16,8 +16,10 @@ from typing import Any
 
 from makemar.handlers.errors import ModelError, ReplyError, RequestError
 
-__all__ = ["Reply", "error_reply", "reason_phrase", "render", "write_json"]
+__all__ = ["STREAM_HEADER", "Reply", "error_reply", "reason_phrase", "render", "write_json"]
 
+# TorchServe 0.12 tells with it whether more parts of a reply follow.
+STREAM_HEADER = "ts_stream_next"
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 BYTES = "application/octet-stream"
@@ -71,12 +73,16 @@ def render(value: object, *, max_bytes: int) -> Reply:
     return Reply(body, status=_status(value.status), content_type=content_type, headers=headers)
 
 
-def error_reply(error: RequestError, request_id: str | None) -> Reply:
+def error_reply(error: RequestError, request_id: str | None, *, max_bytes: int) -> Reply:
     """Return the JSON reply for one request's own error."""
     try:
         body = write_json(error.body(request_id))
         status = _status(error.status)
-    except Exception:  # noqa: BLE001  (a RequestError that a user wrote may hold anything)
+        if len(body) > max_bytes:
+            raise ReplyError(f"the error has {len(body)} bytes, the limit is {max_bytes}")
+    except BaseException as wrong:
+        if isinstance(wrong, KeyboardInterrupt):
+            raise
         plain = ModelError("the request failed; the server's log has the reason under this id")
         body, status = write_json(plain.body(request_id)), plain.status
     return Reply(body, status=status, content_type=JSON)
@@ -105,6 +111,8 @@ def _header_value(name: str, value: object) -> str:
 def _header_name(name: object) -> str:
     if not isinstance(name, str) or not _HEADER_NAME.match(name):
         raise ReplyError(f"the reply has a header name that HTTP cannot carry: {name!r}")
+    if name.lower() == STREAM_HEADER:
+        raise ReplyError(f"the header {name} is TorchServe's own; its client would wait for more")
     return name
 
 
@@ -114,7 +122,8 @@ def _body(value: object) -> tuple[bytes, str]:
     if not isinstance(value, str):
         return write_json(value), JSON
     try:
-        return value.encode("utf-8"), TEXT
+        # By class: a subclass may give anything.
+        return str.encode(value, "utf-8"), TEXT
     except UnicodeEncodeError as error:
         raise ReplyError("the reply's text holds a lone surrogate, not valid Unicode") from error
 

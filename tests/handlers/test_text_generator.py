@@ -325,8 +325,8 @@ def test_a_streamed_text_arrives_in_parts_and_its_neighbours_in_one(build):
     final = events(last[1].decode())
     assert "".join(part.get("text", "") for part in [*parts, *final]) == whole["text"]
     assert final[-1] == {key: value for key, value in whole.items() if key != "text"}
-    assert context.get_response_headers(1)["ts_stream_next"] == "true"
-    assert "ts_stream_next" not in context.get_response_headers(0)
+    # TorchServe asks it which parts are the last of a stream.
+    assert [context.stopping_criteria[i](last[i]) for i in range(3)] == [None, True, True]
 
 
 def test_a_streamed_text_that_fails_midway_says_so_and_its_neighbours_go_on(build):
@@ -346,7 +346,7 @@ def test_a_streamed_text_that_fails_midway_says_so_and_its_neighbours_go_on(buil
     final = events(last[0].decode())[-1]
     assert final["finish_reason"] == "error"
     assert "secret" not in final["error"]
-    assert context.get_response_headers(0)["ts_stream_next"] == "true"
+    assert context.stopping_criteria[0](last[0]) is True
     assert json.loads(last[1])["tokens"] == 6
 
 
