@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -55,10 +56,9 @@ def as_type(value: Any, kind: Any) -> Any:
     for alternative in alternatives:
         if get_origin(alternative) in _LISTS and isinstance(value, _LISTS):
             return tuple(as_type(item, get_args(alternative)[0]) for item in value)
-        if alternative is float and isinstance(value, int) and not isinstance(value, bool):
-            if int not in alternatives:
-                return float(value)
-        elif _is_one(value, alternative):
+        if alternative is float and int not in alternatives and _is_a_float(value):
+            return float(value)
+        if _is_one(value, alternative):
             return value
     names = [_name(one) for one in alternatives if one is not type(None)]
     raise TypeError(f"{value!r:.100}, not {' or '.join(names)}")
@@ -69,6 +69,10 @@ def _is_one(value: Any, kind: Any) -> bool:
         return False
     # bool is an int to Python, but `device: true` or `top_k: yes` is a slip.
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _is_a_float(value: Any) -> bool:
+    return _is_one(value, int) and abs(value) <= sys.float_info.max
 
 
 def _is_known(kind: Any) -> bool:

@@ -41,12 +41,11 @@ class HandlerSettings:
     planned batch size before the worker is READY).
 
     How large a forward gets: `max_forward_batch` samples, `max_tokens` after padding,
-    `max_padding_waste` (share of padding above which ragged samples part), `padding` (lengths are
-    rounded up to a multiple of it).
+    `max_padding_waste` (share of padding above which ragged samples part).
 
     What comes in, above which a request gets 413: `max_request_bytes` (default: what the server's
     own `max_request_size` lets through), `max_samples` in one request, `max_nesting` of lists and
-    objects in JSON, `max_length` of one sample where a family counts one (tokens, frames).
+    objects in JSON. Families add what they count: tokens, pixels, seconds.
 
     What goes out: `max_response_bytes` (TorchServe kills the worker above `max_response_size`;
     default: the server's own, 6,553,500).
@@ -69,11 +68,9 @@ class HandlerSettings:
     max_forward_batch: Optional[int] = limited(None, at_least=1)  # noqa: UP045
     max_tokens: Optional[int] = limited(None, at_least=1)  # noqa: UP045
     max_padding_waste: float = limited(0.5, at_least=0, at_most=1)
-    padding: int = limited(1, at_least=1)
     max_request_bytes: Optional[int] = limited(None, at_least=1)  # noqa: UP045
     max_samples: int = limited(1024, at_least=1)
     max_nesting: int = limited(64, at_least=1)
-    max_length: Optional[int] = limited(None, at_least=1)  # noqa: UP045
     max_response_bytes: int = limited(6_553_500, at_least=1)
     log_batches: bool = False
     metrics: bool = False
@@ -117,7 +114,8 @@ def read_settings(
 
 
 def _judge_unknown(key: str, known: Collection[str], *, own_keys: bool) -> None:
-    near = difflib.get_close_matches(key, known, n=1)
+    # `max_length` is none of `max_nesting`'s slips, where a handler has keys of its own.
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.85 if own_keys else 0.6)
     if own_keys and not near:
         logger.warning("handler.%s is no setting of makemar; it is left to the handler", key)
         return

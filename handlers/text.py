@@ -42,14 +42,16 @@ class TextSettings(HandlerSettings):
 
     `tokenizer`: a tokenizer.json in the archive, or `transformers` to let that package load its
     own files. `max_length`: tokens that the network can take; longer texts get 413, or with
-    `truncate` lose their end. `max_characters`: longer texts are not even tokenized.
-    `token_types`: the network takes `token_type_ids` too.
+    `truncate` lose their end. `max_characters`: longer texts are not even tokenized. `padding`:
+    lengths are rounded up to a multiple of it. `token_types`: the network takes `token_type_ids`
+    too.
     """
 
     tokenizer: str = "tokenizer.json"
-    max_length: int = 512
+    max_length: int = limited(512, at_least=1)
     truncate: bool = False
     max_characters: int = limited(200_000, at_least=1)
+    padding: int = limited(1, at_least=1)
     token_types: bool = False
 
 

@@ -23,11 +23,9 @@ EVERYWHERE = {
     "max_forward_batch": [0],
     "max_tokens": [0],
     "max_padding_waste": [-0.1, 1.1, NAN],
-    "padding": [0],
     "max_request_bytes": [0],
     "max_samples": [0],
     "max_nesting": [0],
-    "max_length": [0],
     "max_response_bytes": [0],
 }
 NORMALIZED = {
@@ -35,15 +33,16 @@ NORMALIZED = {
     "std": [[0.5], [0.5, 0, 0.5], [-1] * 3],
 }
 PICTURES = {"max_pixels": [0, -1], **NORMALIZED}
+TEXTS = {"max_characters": [0], "max_length": [0, -1], "padding": [0]}
 FAMILIES = {
     "ImageClassifier": {"top_k": [0, -1], "crop": [0, 10**6], "resize": [0, -5], **PICTURES},
     "ImageSegmenter": {"reply": ["gif"], "resize": [[3], [0, 3], [1, 2, 3]], **PICTURES},
     "ObjectDetector": {"threshold": [-0.1, 1.1, NAN], "max_detections": [0, -1], **PICTURES},
     "TensorHandler": {"input_dtype": ["float"], "shape": [[3, 0], [-2]]},
-    "TextClassifier": {"top_k": [0, -1], "explain_words": [-1], "max_characters": [0]},
-    "TextEmbedder": {"pooling": ["sum"], "max_characters": [0]},
-    "TextGenerator": {"max_new_tokens": [0], "most_new_tokens": [0], "max_characters": [0]},
-    "TokenClassifier": {"reply": ["words"], "threshold": [-0.1, 1.1], "max_characters": [0]},
+    "TextClassifier": {"top_k": [0, -1], "explain_words": [-1], **TEXTS},
+    "TextEmbedder": {"pooling": ["sum"], **TEXTS},
+    "TextGenerator": {"max_new_tokens": [0], "most_new_tokens": [0], **TEXTS},
+    "TokenClassifier": {"reply": ["words"], "threshold": [-0.1, 1.1], **TEXTS},
     "VoiceActivity": {
         "sample_rate": [0, 10**9],
         "window": [0],
@@ -77,6 +76,17 @@ def test_a_value_out_of_range_is_refused_with_key_value_and_range(family, key, v
     assert repr(shown) in told or repr(float(value)) in told
     assert re.search(r"it must be .*\d|not one of \w|it must be 3 numbers|at least 1, or -1", told)
     assert "\n" not in told
+
+
+@pytest.mark.parametrize("family", ["BaseHandler", *FAMILIES])
+def test_what_only_texts_have_is_no_setting_of_another_family(family):
+    kind = getattr(makemar.handlers, family).settings_type
+    for key in ("max_length", "padding"):
+        if family.startswith(("Text", "Token")):
+            assert getattr(read_settings(kind, {"handler": {key: 8}}), key) == 8
+        else:
+            with pytest.raises(LoadError, match=f"handler.{key} is not a setting"):
+                read_settings(kind, {"handler": {key: 8}})
 
 
 def test_a_number_field_that_says_nothing_of_its_range_is_one_that_was_forgotten():

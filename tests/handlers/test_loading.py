@@ -201,7 +201,8 @@ def test_the_settings_reach_the_model(tmp_path, network):
         ({"decode_threads": 0}, "handler.decode_threads is 0, it must be at least 1"),
         ({"max_padding_waste": 1.5}, "handler.max_padding_waste is 1.5"),
         ({"warm_up": True}, "did you mean warmup?"),
-        ({"padding": "longest"}, "handler.padding is 'longest', not int"),
+        ({"max_samples": "many"}, "handler.max_samples is 'many', not int"),
+        ({"padding": 8}, "handler.padding is not a setting"),
     ],
 )
 def test_a_setting_that_means_nothing_is_refused(tmp_path, network, settings, told):

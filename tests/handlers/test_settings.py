@@ -65,6 +65,7 @@ def test_a_value_of_the_declared_type_is_taken(kind, value, kept):
         (tuple[int, ...], 3, "3, not a list"),
         (tuple[int, ...], ["a"], "'a', not int"),
         (dict, [1], "[1], not a mapping"),
+        (float, 10**400, f"1{'0' * 99}, not float"),
     ],
     ids=str,
 )
@@ -81,8 +82,20 @@ def test_a_type_that_yaml_can_never_give_is_told_when_the_handlers_class_is_made
         type("Handler", (BaseHandler,), {"settings_type": settings_with(kind)})
 
 
+@pytest.mark.parametrize("key", ["max_length", "max_new_tokens", "padding", "model_name"])
+def test_a_handler_of_torchserves_kind_keeps_keys_of_its_own(key, caplog):
+    assert read_settings(HandlerSettings, {"handler": {key: 8}}, own_keys=True) == HandlerSettings()
+    assert caplog.messages == [f"handler.{key} is no setting of makemar; it is left to the handler"]
+
+
+@pytest.mark.parametrize("key", ["thread", "warm_up", "max_token", "max_forward_bach"])
+def test_even_there_a_slip_is_told(key):
+    with pytest.raises(LoadError, match=f"handler.{key} is not a setting; did you mean "):
+        read_settings(HandlerSettings, {"handler": {key: 8}}, own_keys=True)
+
+
 @given(st.one_of(st.integers(), st.booleans(), st.floats(allow_nan=False), st.text(), st.none()))
 def test_whatever_comes_is_taken_unchanged_or_refused(value):
     for kind in (int, float, bool, str, Optional[int], Union[bool, str]):
         with contextlib.suppress(TypeError):
-            assert as_type(value, kind) == value
+            assert as_type(value, kind) == (float(value) if kind is float else value)
