@@ -66,7 +66,8 @@ def answer_batch(
     replies = [_reply(o, r, context, limit) for o, r in zip(outcomes, requests)]
     statistics.failed = sum([reply.status >= 400 for reply in replies])
     _record(statistics, context, handler.settings)
-    _end_if_lost(handler, outcomes)
+    if statistics.failed:
+        _end_if_lost(handler, outcomes)
     return [send(reply, context, index) for index, reply in enumerate(replies)]
 
 
