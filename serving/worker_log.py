@@ -1,11 +1,11 @@
-"""What a worker said before it died, out of the server's log."""
+"""What a worker said before it died, out of the server's log or its own."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-__all__ = ["WorkerFault", "count_failures", "find_fault"]
+__all__ = ["WorkerFault", "count_failures", "find_fault", "find_plain_fault", "last_words"]
 
 # `2026-12-01T11:46:05,928 [INFO ] W-9003-name_1.0-stdout MODEL_LOG - text`
 _SPOKEN = r"^\S+ \[\w+ *\] W-{id}-.*?-std(?:out|err) MODEL_LOG - ?(.*)$"
@@ -19,6 +19,17 @@ _MISLEADING = "No module named 'ts.torch_handler."
 # Where every worker's traceback begins, which tells nothing about the archive.
 _BEATEN_TRACK = re.compile(r'File "(.*/ts/(model_service_worker|model_loader)\.py|.*importlib.*)"')
 _END = ("Backend worker process died.", "Failed to load model ", "[PID]")
+# What TorchServe 0.12 writes above the exception of a load, or of a batch.
+_FAILED = (
+    "Backend worker process died.",
+    "CUDA out of memory",
+    "Failed to load model ",
+    "Invoking custom service failed.",
+    "Load model ",
+    "Prediction error",
+    "System out of memory",
+    "Unable to serialize model output.",
+)
 _LONGEST = 12  # lines of one exception's message
 
 
@@ -59,6 +70,25 @@ def find_fault(log: str, worker: str) -> WorkerFault | None:
         if fault is not None:
             return fault
     return None
+
+
+def find_plain_fault(output: str, *, uncaught: bool = False) -> WorkerFault | None:
+    """Find the exception that a worker says it failed with, in its own output.
+
+    Others may have been logged and lived with: TorchServe 0.12 does so for JSON that is none. Only
+    with `uncaught` is one taken for the reason that no word of the worker's goes before.
+    """
+    lines = output.rstrip().splitlines()
+    failed = next((i for i, line in enumerate(lines) if line.startswith(_FAILED)), None)
+    if failed is None and not uncaught:
+        return None
+    return _first_fault(lines[failed or 0 :])
+
+
+def last_words(output: str, maximum: int) -> tuple[str, ...]:
+    """Return the last lines of a worker's output that say something; metrics are left out."""
+    lines = [line.rstrip() for line in output.splitlines()]
+    return tuple([line for line in lines if line and not line.startswith("[METRICS]")][-maximum:])
 
 
 def _first_fault(lines: list[str]) -> WorkerFault | None:

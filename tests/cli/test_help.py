@@ -15,7 +15,15 @@ from makemar.cli.verbs import VERBS
 HEAVY = ("torch", "rich", "requests", "yaml", "numpy", "psutil")
 ROOMS = ("archiver", "configs", "handlers", "planning", "serving")
 # They describe one model or one run, so nobody sets them once for a whole session.
-OF_ONE_RUN = {"--json", "--force", "--version", "--model-name", "--handler", "--runtime"}
+OF_ONE_RUN = {
+    "--content-type",
+    "--json",
+    "--force",
+    "--version",
+    "--model-name",
+    "--handler",
+    "--runtime",
+}
 
 
 def loaded_after(*arguments: str, cwd: Path | None = None) -> tuple[int, set[str]]:

@@ -1,7 +1,7 @@
 import textwrap
 import traceback
 
-from makemar.serving.worker_log import count_failures, find_fault
+from makemar.serving.worker_log import count_failures, find_fault, find_plain_fault, last_words
 
 STAMP = "2026-12-01T11:46:05,928"
 
@@ -137,3 +137,29 @@ def test_a_model_with_an_odd_name_is_read_too():
     log = told(raised("raise ValueError('boom')"), name="a-b c.d_1.0-beta")
     assert str(find_fault(log + retry(name="a-b c.d_1.0-beta"), "9000")).startswith("ValueError")
     assert count_failures(retry(name="a-b c.d_1.0-beta"), "9000") == 1
+
+
+def test_an_exception_that_the_worker_lived_with_is_not_the_reason():
+    lived = "Failed json decoding of input data.\n" + raised("raise KeyError('x')")
+    assert find_plain_fault(lived + "these are my last words\n") is None
+    died = lived + "Invoking custom service failed.\n" + raised("raise ValueError('y')")
+    fault = find_plain_fault(died + "[METRICS]x\n")
+    assert fault is not None
+    assert fault.exception == "ValueError: y"
+
+
+def test_an_exception_that_nobody_caught_is_the_reason():
+    output = "hello\n" + raised("raise ImportError('z')")
+    assert find_plain_fault(output) is None
+    fault = find_plain_fault(output, uncaught=True)
+    assert fault is not None
+    assert fault.exception == "ImportError: z"
+    assert find_plain_fault("", uncaught=True) is None
+    assert find_plain_fault("Torch worker started.\n", uncaught=True) is None
+
+
+def test_the_last_words_are_lines_that_say_something():
+    output = "one\n\ntwo\n[METRICS]HandlerTime:1\n  \n"
+    assert last_words(output, 1) == ("two",)
+    assert last_words(output, 9) == ("one", "two")
+    assert last_words("", 9) == ()

@@ -52,6 +52,11 @@ VERBS: Mapping[str, Verb] = {
         attribute="inspect_archive",
         help="Show what an archive says of itself and holds.",
     ),
+    "check": Verb(
+        module="makemar.cli.check",
+        attribute="check",
+        help="Run an archive in a TorchServe worker and check its answers.",
+    ),
     "config": Verb(
         module="makemar.cli.config",
         attribute="app",
