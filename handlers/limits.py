@@ -84,14 +84,17 @@ def limited(
     return field  # type: ignore[no-any-return]
 
 
-def check_limits(settings: object) -> None:
-    """Raise `LoadError` that names setting, value and what is allowed; default values pass."""
+def check_limits(settings: object, *, section: str) -> None:
+    """Raise `LoadError` that names setting, value and what is allowed; default values pass.
+
+    `section` is where settings of this kind are written.
+    """
     kind: Any = type(settings)  # typeshed's lru_cache takes no plain type
     for name, (limits, default) in _limits_of(kind).items():
         value = getattr(settings, name)
         if value != default and not limits.allow(value):
             shown = list(value) if isinstance(value, tuple) else value
-            raise LoadError(f"handler.{name} is {shown!r:.100}, {limits}")
+            raise LoadError(f"{section}.{name} is {shown!r:.100}, {limits}")
 
 
 @functools.lru_cache(maxsize=64)

@@ -82,7 +82,7 @@ class HandlerSettings:
         Every handler class makes its defaults, so a wrong type is told when the class is made.
         """
         types_of(type(self))
-        check_limits(self)
+        check_limits(self, section="handler")
 
 
 Settings = TypeVar("Settings", bound=HandlerSettings)
@@ -95,22 +95,29 @@ def read_settings(
 
     With `own_keys` the handler may read keys of its own from the section, as handlers written for
     TorchServe do: one that resembles no setting is left to it, with a warning. Raises `LoadError`
-    for any other unknown key (with the nearest known one) or a value of another type.
+    for any other unknown key (with the nearest known one), and for a value of another type or out
+    of its limits.
     """
-    section = config.get("handler") or {}
-    if not isinstance(section, Mapping):
-        raise LoadError(f"model-config.yaml: handler is {section!r}, not a mapping of settings")
     types = types_of(kind)
+    try:
+        return kind(**_values(config.get("handler") or {}, types, own_keys=own_keys))
+    except LoadError as error:
+        raise LoadError(f"model-config.yaml: {error}") from error
+
+
+def _values(section: object, types: Mapping[str, Any], *, own_keys: bool) -> dict[str, Any]:
+    if not isinstance(section, Mapping):
+        raise LoadError(f"handler is {section!r}, not a mapping of settings")
     values = {}
     for key, value in section.items():
         if key in types:
             try:
                 values[key] = as_type(value, types[key])
             except TypeError as error:
-                raise LoadError(f"model-config.yaml: handler.{key} is {error}") from error
+                raise LoadError(f"handler.{key} is {error}") from error
         elif key not in _FOREIGN_KEYS:
             _judge_unknown(str(key), types, own_keys=own_keys)
-    return kind(**values)
+    return values
 
 
 def _judge_unknown(key: str, known: Collection[str], *, own_keys: bool) -> None:
@@ -120,4 +127,4 @@ def _judge_unknown(key: str, known: Collection[str], *, own_keys: bool) -> None:
         logger.warning("handler.%s is no setting of makemar; it is left to the handler", key)
         return
     hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(known))}"
-    raise LoadError(f"model-config.yaml: handler.{key} is not a setting; {hint}")
+    raise LoadError(f"handler.{key} is not a setting; {hint}")

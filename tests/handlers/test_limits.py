@@ -70,7 +70,7 @@ def test_a_value_out_of_range_is_refused_with_key_value_and_range(family, key, v
     with pytest.raises(LoadError) as caught:
         read_settings(kind, {"handler": {key: value}})
     told = str(caught.value)
-    assert told.startswith(f"handler.{key} is ")
+    assert told.startswith(f"model-config.yaml: handler.{key} is ")
     shown = [float(item) if key in NORMALIZED else item for item in value] if isinstance(
         value, list) else value  # fmt: skip
     assert repr(shown) in told or repr(float(value)) in told
@@ -113,7 +113,7 @@ def test_a_number_field_that_says_nothing_of_its_range_is_one_that_was_forgotten
     ],
 )  # fmt: skip
 def test_the_line_says_what_is_allowed(settings, told):
-    with pytest.raises(LoadError, match=f"^{re.escape(told)}$"):
+    with pytest.raises(LoadError, match=f"^model-config.yaml: {re.escape(told)}$"):
         read_settings(ImageClassifier.settings_type, {"handler": settings})
 
 
@@ -148,6 +148,14 @@ def test_a_subclass_keeps_the_limits_of_the_defaults_that_it_changes(tmp_path):
                            ({"crop": -2}, "crop is -2")]:  # fmt: skip
         with pytest.raises(LoadError, match=told):
             load(Handler, tmp_path, config={"handler": settings})
+
+
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"threads": "all"}, {"thread": 1}, "fast",
+                                   {"release": 0.9}])  # fmt: skip
+def test_every_line_names_the_file_once(wrong):
+    with pytest.raises(LoadError, match=r"^model-config\.yaml: handler\b") as caught:
+        read_settings(makemar.handlers.VoiceActivitySettings, {"handler": wrong})
+    assert str(caught.value).count("model-config") == 1
 
 
 def test_a_long_value_is_cut_in_the_line():
