@@ -1,6 +1,7 @@
 """The archive: choose what goes in, plan it, write it, read it."""
 
 from makemar.archiver.archive_format import ArchiveFormat
+from makemar.archiver.codes import CODES, FindingCode
 from makemar.archiver.container import StoredMember
 from makemar.archiver.draft import write_text
 from makemar.archiver.identity import is_addressable
@@ -13,20 +14,24 @@ from makemar.archiver.pickle_scan import PickleScan, scan_pickle
 from makemar.archiver.pickles import scan_weights
 from makemar.archiver.plan import ArchivePlan, plan_archive
 from makemar.archiver.reader import Archive, RecordState, read_archive
+from makemar.archiver.silence import Silence, parse_silence
 from makemar.archiver.spec import ArchiveSpec, Include, parse_include, split_extra_files
 from makemar.archiver.writer import WrittenArchive, write_and_hash, write_archive
 
 __all__ = [
+    "CODES",
     "Archive",
     "ArchiveFormat",
     "ArchivePlan",
     "ArchiveSpec",
+    "FindingCode",
     "Include",
     "Manifest",
     "Member",
     "PickleImport",
     "PickleScan",
     "RecordState",
+    "Silence",
     "StoredMember",
     "WrittenArchive",
     "check_record",
@@ -36,6 +41,7 @@ __all__ = [
     "parse_include",
     "parse_manifest",
     "parse_spec",
+    "parse_silence",
     "plan_archive",
     "read_archive",
     "read_spec",

@@ -9,42 +9,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from makemar.archiver.surface import Function, Surface, read_surface
 from makemar.errors import Finding, Severity
 
-__all__ = ["check_handler_file", "check_model_file"]
+__all__ = ["check_class", "check_function", "check_handler_file", "check_model_file"]
 
-# Calls that make a class whose __module__ is the caller's.
-_CLASS_FACTORIES = frozenset(
-    {"Enum", "Flag", "IntEnum", "IntFlag", "NamedTuple", "StrEnum", "TypedDict", "namedtuple"}
-)
-_FIX_CLASSES = (
-    "move the others to a module beside it and import them, or write `def handle(data, context)`"
-)
-
-
-@dataclass(kw_only=True)
-class _Surface:
-    """What a module's top level binds."""
-
-    names: set[str] = field(default_factory=set)
-    classes: dict[str, int] = field(default_factory=dict)
-    definitions: dict[str, ast.ClassDef] = field(default_factory=dict)
-    # A star import or a module __getattr__ may bind anything.
-    open_ended: bool = False
+_ENTRY = "TorchServe calls it as"
+# The methods that TorchServe calls on the one class, and with what.
+_CALLS = {"initialize": ("self", "context"), "handle": ("self", "data", "context")}
 
 
 def check_handler_file(tree: ast.Module, path: Path, function: str = "") -> tuple[Finding, ...]:
     """Return what would keep TorchServe from finding its entry point in a handler file."""
-    surface = _read_surface(tree)
+    surface = read_surface(tree)
     if function and function in surface.classes:
         message = f"{function!r} is a class; TorchServe would call it as a function"
         fix = "leave it out of the handler: the one class of the file is found by itself"
         return (_error("class-as-function", message, fix, path, surface.classes[function]),)
-    if (function or "handle") in surface.names or surface.open_ended:
-        return ()
+    name = function or "handle"
+    if name in surface.names or surface.open_ended:
+        return (*check_function(surface, name, path), *_check_imported(surface, name, path))
     if function:
         message = f"there is no function {function!r}; TorchServe would not say so"
         return (_error("missing-function", message, "define it or correct the name", path),)
@@ -53,15 +39,15 @@ def check_handler_file(tree: ast.Module, path: Path, function: str = "") -> tupl
         fix = "subclass the imported handler here: class Service(ThatHandler): ..."
         return (_error("no-handler-class", message, fix, path),)
     if len(surface.classes) > 1:
-        listed = ", ".join(f"{name} (line {line})" for name, line in surface.classes.items())
-        message = f"it defines {len(surface.classes)} classes, and TorchServe wants one: {listed}"
-        return (_error("many-handler-classes", message, _FIX_CLASSES, path),)
-    return tuple(found for cls in surface.definitions.values() for found in _check_class(cls, path))
+        return (_many_classes(surface, path),)
+    return tuple(found for cls in surface.definitions.values() for found in check_class(cls, path))
 
 
-def check_model_file(tree: ast.Module, path: Path) -> tuple[Finding, ...]:
+def check_model_file(
+    tree: ast.Module, path: Path, severity: Severity = Severity.ERROR
+) -> tuple[Finding, ...]:
     """Return what would keep TorchServe's built-in handlers from finding the network's class."""
-    surface = _read_surface(tree)
+    surface = read_surface(tree)
     if surface.open_ended or len(surface.classes) == 1:
         return ()
     message = (
@@ -69,10 +55,13 @@ def check_model_file(tree: ast.Module, path: Path) -> tuple[Finding, ...]:
         "and TorchServe's built-in handlers want exactly one in the model file"
     )
     fix = "move the others to a module beside it, or write a handler that picks the class"
-    return (_error("model-file-classes", message, fix, path),)
+    return (
+        Finding(code="model-file-classes", severity=severity, message=message, fix=fix, path=path),
+    )
 
 
-def _check_class(cls: ast.ClassDef, path: Path) -> Iterator[Finding]:
+def check_class(cls: ast.ClassDef, path: Path) -> Iterator[Finding]:
+    """Yield what would keep TorchServe from making an object of a class, and from calling it."""
     methods = {
         item.name: item
         for item in cls.body
@@ -82,6 +71,9 @@ def _check_class(cls: ast.ClassDef, path: Path) -> Iterator[Finding]:
     if init is not None and _count_required(init.args) > 1:
         message = f"{cls.name}.__init__ has required arguments, and TorchServe passes none"
         yield _error("handler-constructor", message, "read them in initialize", path, init.lineno)
+    for name, arguments in _CALLS.items():
+        if name in methods:
+            yield from _check_call(methods[name], arguments, f"{cls.name}.{name}", path)
     if cls.bases or cls.keywords or cls.decorator_list:
         return
     bound = set(methods) | {
@@ -91,65 +83,65 @@ def _check_class(cls: ast.ClassDef, path: Path) -> Iterator[Finding]:
         for target in item.targets
         if isinstance(target, ast.Name)
     }
-    for name in ("initialize", "handle"):
+    for name in _CALLS:
         if name not in bound:
             message = f"class {cls.name} has no method {name!r}, and TorchServe calls it"
             yield _error("handler-method", message, "write it or inherit it", path, cls.lineno)
 
 
-def _count_required(arguments: ast.arguments) -> int:
-    positional = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
-    return positional + sum(default is None for default in arguments.kw_defaults)
+def check_function(surface: Surface, name: str, path: Path) -> Iterator[Finding]:
+    """Yield what would make TorchServe's call of an entry function fail."""
+    if (function := surface.functions.get(name)) is not None:
+        yield from _check_call(function, ("data", "context"), name, path)
 
 
-def _read_surface(tree: ast.Module) -> _Surface:
-    surface = _Surface()
-    for node in _top_level(tree.body):
-        if isinstance(node, ast.ClassDef):
-            surface.classes[node.name] = node.lineno
-            surface.definitions[node.name] = node
-            surface.names.add(node.name)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            surface.names.add(node.name)
-            surface.open_ended |= node.name == "__getattr__"
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            bound = {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-            surface.open_ended |= "*" in bound
-            surface.names |= bound
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            _read_assignment(node, surface)
-    return surface
+def _check_call(
+    function: Function, arguments: tuple[str, ...], name: str, path: Path
+) -> Iterator[Finding]:
+    if function.decorator_list:
+        return
+    count = len(arguments)
+    given = function.args
+    most = len(given.posonlyargs) + len(given.args)
+    if _count_required(given) > count or (most < count and given.vararg is None):
+        call = f"{name}({', '.join(a for a in arguments if a != 'self')})"
+        message = f"{name} has other arguments: {_ENTRY} {call}"
+        fix = f"write def {function.name}({', '.join(arguments)})"
+        yield _error("handler-signature", message, fix, path, function.lineno)
 
 
-def _read_assignment(node: ast.Assign | ast.AnnAssign, surface: _Surface) -> None:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    names = [leaf.id for t in targets for leaf in ast.walk(t) if isinstance(leaf, ast.Name)]
-    surface.names.update(names)
-    value = node.value
-    alias = isinstance(value, ast.Name) and value.id in surface.classes
-    if alias or (isinstance(value, ast.Call) and _makes_class(value)):
-        surface.classes.update(dict.fromkeys(names, node.lineno))
-
-
-def _makes_class(call: ast.Call) -> bool:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    if isinstance(call.func, ast.Name):
-        name = call.func.id
-    return (name == "type" and len(call.args) == 3) or (
-        name in _CLASS_FACTORIES and bool(call.args) and isinstance(call.args[0], ast.Constant)
+def _check_imported(surface: Surface, name: str, path: Path) -> Iterator[Finding]:
+    """Find a class that nobody will make, since a function was imported beside it."""
+    if name not in surface.imported or not surface.classes:
+        return
+    statement, _ = surface.imported[name]
+    message = (
+        f"it imports a function {name!r}, so TorchServe calls that and not "
+        f"class {', '.join(surface.classes)}"
+    )
+    yield Finding(
+        code="handle-before-class",
+        severity=Severity.WARNING,
+        message=message,
+        fix=f"import it under another name if the class is the handler (import {name} as ...)",
+        path=path,
+        line=statement.line,
     )
 
 
-def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Walk the statements that run at import, through if, try, match, with and loops."""
-    for node in body:
-        yield node
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            continue
-        for block in ("body", "orelse", "finalbody"):
-            yield from _top_level(getattr(node, block, []))
-        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            yield from _top_level(part.body)
+def _many_classes(surface: Surface, path: Path) -> Finding:
+    listed = ", ".join(f"{name} (line {line})" for name, line in surface.classes.items())
+    message = f"it defines {len(surface.classes)} classes, and TorchServe wants one: {listed}"
+    fix = (
+        f"name the one that is meant in the handler ({path.name}:{[*surface.classes][-1]}), "
+        "move the others to a module beside it, or write `def handle(data, context)`"
+    )
+    return _error("many-handler-classes", message, fix, path)
+
+
+def _count_required(arguments: ast.arguments) -> int:
+    positional = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+    return positional + sum(default is None for default in arguments.kw_defaults)
 
 
 def _error(code: str, message: str, fix: str, path: Path, line: int | None = None) -> Finding:

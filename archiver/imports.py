@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Import", "list_imports", "list_star_names"]
+__all__ = ["Import", "is_type_checking", "is_version_check", "list_imports", "list_star_names"]
 
 _CATCHES_IMPORT_ERROR = frozenset(
     {"BaseException", "Exception", "ImportError", "ModuleNotFoundError"}
@@ -18,7 +18,8 @@ class Import:
     """One module that a file asks for.
 
     `level` counts the leading dots. `names` are what `from module import ...` takes: attributes or
-    submodules. A `guarded` import stands in a `try` that survives its failure.
+    submodules. A `guarded` import stands in a `try` that survives its failure, or in a block for
+    some versions of Python.
     """
 
     module: str
@@ -34,7 +35,7 @@ def list_imports(tree: ast.Module) -> tuple[Import, ...]:
     `import_module("name")` and `__import__("name")` with a literal count; a block under
     `if TYPE_CHECKING:` never runs and does not.
     """
-    return tuple(_walk(tree, guarded=False))
+    return tuple(_walk(tree))
 
 
 def list_star_names(tree: ast.Module) -> tuple[str, ...]:
@@ -50,7 +51,16 @@ def list_star_names(tree: ast.Module) -> tuple[str, ...]:
     return ()
 
 
-def _walk(node: ast.AST, *, guarded: bool) -> Iterator[Import]:
+def _walk(tree: ast.Module) -> Iterator[Import]:
+    # A stack of its own: a thousand chained calls are more than Python's recursion takes.
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while waiting:
+        node, guarded = waiting.pop()
+        yield from _read(node, guarded=guarded)
+        waiting += reversed(_parts(node, guarded=guarded))
+
+
+def _read(node: ast.AST, *, guarded: bool) -> Iterator[Import]:
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield Import(module=alias.name, line=node.lineno, guarded=guarded)
@@ -63,19 +73,27 @@ def _walk(node: ast.AST, *, guarded: bool) -> Iterator[Import]:
             line=node.lineno,
             guarded=guarded,
         )
-    elif isinstance(node, ast.Try) and any(map(_catches, node.handlers)):
-        for child in node.body:
-            yield from _walk(child, guarded=True)
-        for rest in (*node.handlers, *node.orelse, *node.finalbody):
-            yield from _walk(rest, guarded=guarded)
-    elif isinstance(node, ast.If) and _is_type_checking(node.test):
-        for child in node.orelse:
-            yield from _walk(child, guarded=guarded)
-    else:
-        if isinstance(node, ast.Call) and (name := _imported_by_call(node)):
-            yield Import(module=name, line=node.lineno, guarded=guarded)
-        for part in ast.iter_child_nodes(node):
-            yield from _walk(part, guarded=guarded)
+    elif isinstance(node, ast.Call) and (name := _imported_by_call(node)):
+        yield Import(module=name, line=node.lineno, guarded=guarded)
+
+
+def _parts(node: ast.AST, *, guarded: bool) -> list[tuple[ast.AST, bool]]:
+    """Return what is inside a node, and whether an ImportError there is survived."""
+    if isinstance(node, ast.Try) and any(map(_catches, node.handlers)):
+        rest = (*node.handlers, *node.orelse, *node.finalbody)
+        return [*((part, True) for part in node.body), *((part, guarded) for part in rest)]
+    if isinstance(node, ast.If) and is_type_checking(node.test):
+        return [(part, guarded) for part in node.orelse]
+    guarded = guarded or is_version_check(node)
+    return [(part, guarded) for part in ast.iter_child_nodes(node)]
+
+
+def is_version_check(node: ast.AST) -> bool:
+    """Tell whether a statement asks `sys.version_info` which of its blocks is to run."""
+    return isinstance(node, ast.If) and any(
+        isinstance(part, ast.Attribute) and part.attr == "version_info"
+        for part in ast.walk(node.test)
+    )
 
 
 def _catches(handler: ast.ExceptHandler) -> bool:
@@ -85,7 +103,8 @@ def _catches(handler: ast.ExceptHandler) -> bool:
     return any(_last_name(t) in _CATCHES_IMPORT_ERROR for t in types)
 
 
-def _is_type_checking(test: ast.expr) -> bool:
+def is_type_checking(test: ast.expr) -> bool:
+    """Tell whether a condition holds for a type checker only."""
     return _last_name(test) == "TYPE_CHECKING"
 
 

@@ -3,7 +3,7 @@
 [model]
 name = "mobilenet"                  # required
 version = "1.0"                     # required, a text
-handler = "handler.py"              # required: file.py, file.py:function, or a built-in name
+handler = "handler.py"              # required; see below
 model_file = "network.py"
 serialized_file = "weights.pth"
 runtime = "python"
@@ -17,7 +17,28 @@ config = "model-config.yaml"
 
 [archive]
 vendor = true                       # take makemar's handlers along
+strict = false                      # every warning is an error
 
+[target]                            # the server that it is for
+python = "3.9"                      # newer syntax is a warning; TorchServe's images have 3.9
+envelope = ""                       # its service_envelope: body, json, kserve or kservev2
+
+[silence]                           # warnings that are accepted: code = "why it is no harm"
+hidden-file = "the settings of our editor"
+
+`handler` is one of
+
+- `handler.py`, `handler.py:function` or `handler.py:Class`;
+- `package.module`, `package.module:function` or `package.module:Class`, found from the folder of
+  the file. `package/module.py:Class` is the same class in the same package;
+- a name of TorchServe: `image_classifier`, `text_classifier`, `base_handler`, ...;
+- a family of makemar: `makemar.image_classifier`, `makemar.text_embedder`, ...; `makemar.` may be
+  left out where TorchServe has no handler of that name.
+
+An entry module is added where TorchServe could not find the class by itself. Of `extra`, a file or
+glob goes to the root, of a directory its contents; `include` keeps names and trees, "PATH" or
+"PATH=NAME", so data files are found where the code looks for them (a worker runs in the root of the
+unpacked archive). Modules that the handler and the model file import go along by themselves.
 Relative paths start from the folder of the file.
 """
 
@@ -31,6 +52,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from makemar.archiver.silence import Silence, find_fault
 from makemar.archiver.spec import ArchiveSpec, Include, parse_include
 from makemar.errors import ArchiveError
 
@@ -58,8 +80,13 @@ _KEYS: dict[str, dict[str, str]] = {
         "requirements": "requirements_file",
         "config": "config_file",
     },
-    "archive": {"vendor": "vendor"},
+    "archive": {"vendor": "vendor", "strict": "strict"},
+    "target": {"python": "target_python", "envelope": "target_envelope"},
 }
+# The table whose keys are the codes of findings.
+_SILENCE = "silence"
+_TABLES = (*_KEYS, _SILENCE)
+_FLAGS = ("strict", "vendor")
 _REQUIRED = ("name", "version", "handler")
 _HEADER = re.compile(r"""\s*\[\s*["']?([^"'\]]*?)["']?\s*\]\s*(?:#.*)?$""")
 _PATHS = ("model_file", "serialized_file", "requirements", "config")
@@ -86,8 +113,14 @@ def parse_spec(text: str, base: Path, *, path: Path | None = None) -> ArchiveSpe
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise reader.fail(f"not valid TOML: {error}") from error
+    except (RecursionError, ValueError) as error:
+        # Brackets a thousand deep, numbers of five thousand digits.
+        raise reader.fail(f"TOML that cannot be read: {str(error)[:80]}; write less") from error
+    silence = reader.read_silence(document.pop(_SILENCE, {}))
     reader.check_keys(document)
     values = reader.read_values(document)
+    if silence:
+        values["silence"] = silence
     return ArchiveSpec(**values, base=base)
 
 
@@ -104,7 +137,14 @@ def format_spec(spec: ArchiveSpec) -> str:
         ]
         if lines:
             tables.append("\n".join([f"[{table}]", *lines]) + "\n")
+    if spec.silence:
+        lines = [f"{_format_key(s.code)} = {_format_value(s.reason)}" for s in spec.silence]
+        tables.append("\n".join([f"[{_SILENCE}]", *lines]) + "\n")
     return "\n".join(tables)
+
+
+def _format_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _format_value(key)
 
 
 def _format_value(value: object) -> str:
@@ -179,10 +219,10 @@ class _Reader:
         }
 
     def convert(self, table: str, key: str, value: object) -> object:
-        if key == "vendor":
+        if key in _FLAGS:
             if isinstance(value, bool):
                 return value
-            raise self.fail("'vendor' must be true or false", table, key)
+            raise self.fail(f"{key!r} must be true or false", table, key)
         if key in ("extra", "include"):
             if not isinstance(value, list):
                 raise self.fail(f"{key!r} must be a list; write {key} = [...]", table, key)
@@ -191,9 +231,21 @@ class _Reader:
         text = self.read_text(table, key, value, empty=key not in _PATHS)
         return Path(text) if key in _PATHS else text
 
+    def read_silence(self, table: object) -> tuple[Silence, ...]:
+        """Return the codes that are silenced with their reasons; raise for a bad one."""
+        if not isinstance(table, dict):
+            raise self.fail(f"{_SILENCE!r} must be a table; write [{_SILENCE}] above its codes")
+        silences = []
+        for code, reason in table.items():
+            text = self.read_text(_SILENCE, code, reason, empty=True)
+            silences.append(Silence(code=code, reason=text))
+            if fault := find_fault(silences[-1]):
+                raise self.fail(fault, _SILENCE, code)
+        return tuple(silences)
+
     def read_text(self, table: str, key: str, value: object, *, empty: bool = False) -> str:
         if not isinstance(value, str):
-            hint = f'; write {key} = "{value}"' if isinstance(value, (int, float)) else ""
+            hint = f'; write {key} = "{value}"' if _is_short(value) else ""
             raise self.fail(f"{key!r} must be a text{hint}", table, key)
         if not value and not empty:
             raise self.fail(f"{key!r} has an empty text; name a file or leave it out", table, key)
@@ -216,9 +268,14 @@ class _Reader:
         return Include(source=Path(source), destination=destination)
 
 
+def _is_short(value: object) -> bool:
+    """Tell a number that fits into a message; of a longer one not even the text can be made."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**20)
+
+
 def _hint_table(table: str) -> str:
-    close = difflib.get_close_matches(table, _KEYS, n=1)
-    return f"did you mean [{close[0]}]?" if close else f"there are {_brackets(_KEYS)}"
+    close = difflib.get_close_matches(table, _TABLES, n=1)
+    return f"did you mean [{close[0]}]?" if close else f"there are {_brackets(_TABLES)}"
 
 
 def _hint_key(key: str, table: str = "") -> str:

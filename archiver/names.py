@@ -68,7 +68,7 @@ def check_member_names(members: Sequence[Member], handler: Handler | None) -> It
             "worker itself imports",
             "rename it, or keep it in a folder with include (--include)",
         )
-    if handler is not None and handler.file is None and f"{handler.entry}.py" in by_name:
+    if handler is not None and handler.built_in and f"{handler.entry}.py" in by_name:
         yield Finding(
             code="shadowed-handler",
             severity=Severity.WARNING,

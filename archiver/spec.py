@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from makemar.archiver.silence import Silence
+from makemar.archiver.target import DEFAULT_TARGET
 from makemar.errors import ArchiveError
 
 __all__ = ["ArchiveSpec", "Include", "parse_include", "split_extra_files"]
@@ -26,12 +28,17 @@ class Include:
 class ArchiveSpec:
     """Everything that decides an archive's bytes, apart from the contents of the files it names.
 
-    `handler` is a file (`handler.py`, `handler`), a file and a function (`handler.py:serve`), or
-    one of TorchServe's built-in names (`image_classifier`). `extra_files` are raw entries: a file
-    or glob lands at the root, of a directory the *contents* land there. `include` keeps trees.
+    `handler` is a file (`handler.py`, `handler`), with a function or a class (`handler.py:serve`,
+    `handler.py:Service`), a module (`package.module`, `package.module:Service`), one of
+    TorchServe's built-in names (`image_classifier`) or a family of makemar
+    (`makemar.image_classifier`; without `makemar.` where TorchServe has none of that name).
+    `extra_files` are raw entries: a file or glob lands at the root, of a directory the *contents*
+    land there. `include` keeps trees.
     `vendor` puts makemar's own handlers into the archive, so that the server need not have them.
-    Relative paths start from `base`. Nothing is checked here: `plan_archive` tells all that is
-    wrong at once.
+    `target_python` is the Python of the server, such as 3.9, `target_envelope` its
+    `service_envelope`, empty if it has none. `silence` names warnings that are accepted, `strict`
+    makes errors of the others. Relative paths start from `base`. Nothing is checked here:
+    `plan_archive` tells all that is wrong at once.
     """
 
     model_name: str
@@ -46,6 +53,10 @@ class ArchiveSpec:
     runtime: str = "python"
     description: str = ""
     vendor: bool = True
+    target_python: str = DEFAULT_TARGET
+    target_envelope: str = ""
+    silence: tuple[Silence, ...] = ()
+    strict: bool = False
     base: Path = Path()
 
 

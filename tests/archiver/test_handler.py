@@ -22,7 +22,7 @@ from makemar.errors import ArchiveError
     ],
 )
 def test_a_handler_file_is_named_from_the_archives_root(text, entry, file, function):
-    assert resolve_handler(text) == Handler(entry=entry, file=Path(file), function=function)
+    assert resolve_handler(text) == Handler(entry=entry, file=Path(file), name=function)
 
 
 @pytest.mark.parametrize("name", BUILT_IN_HANDLERS)
@@ -34,7 +34,7 @@ def test_a_built_in_handler_needs_no_file(name):
 def test_the_cpp_backend_takes_shared_libraries():
     assert resolve_handler("BaseHandler", "LSP") == Handler(entry="BaseHandler", python=False)
     found = resolve_handler("build/libh:H", "LSP")
-    assert found == Handler(entry="libh:H", file=Path("build/libh.so"), function="H", python=False)
+    assert found == Handler(entry="libh:H", file=Path("build/libh.so"), name="H", python=False)
 
 
 @pytest.mark.parametrize("text", ["", "src/", ":f", "handler.py:"])

@@ -37,14 +37,14 @@ def errors(spec: ArchiveSpec) -> list[str]:
 
 
 def test_the_plan_is_sorted_with_the_manifest_first_and_the_handlers_vendored(project):
-    plan = plan_archive(project({"weights.pth": b"1234"}, serialized_file=Path("weights.pth")))
+    plan = plan_archive(project({"weights.onnx": b"1234"}, serialized_file=Path("weights.onnx")))
     every = [member.name for member in plan.members]
     assert every[0] == "MAR-INF/MANIFEST.json"
     assert every[1:] == sorted(every[1:])
     assert {"makemar/__init__.py", "makemar/py.typed", "makemar/handlers/__init__.py"} < set(every)
     assert not [name for name in every if "__pycache__" in name or name.endswith(".toml")]
     assert plan.findings == ()
-    assert plan.manifest.serialized_file == "weights.pth"
+    assert plan.manifest.serialized_file == "weights.onnx"
     assert plan.size == sum(member.size for member in plan.members)
 
 

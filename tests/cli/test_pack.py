@@ -96,6 +96,7 @@ def test_it_prints_path_size_and_the_record_s_digest_of_what_it_wrote(
         "size": size,
         "record_sha256": digest,
         "findings": [],
+        "silenced": [],
     }
 
 
@@ -239,10 +240,10 @@ def test_what_cannot_be_written_is_one_line(make_mar, model: Path) -> None:
 def test_ended_midway_it_leaves_no_half_archive(
     make_mar, model: Path, number: int, kind: str
 ) -> None:
-    big = model / "big.pt"
+    big = model / "big.onnx"
     with big.open("wb") as stream:
         stream.truncate(3 << 30)  # sparse: long to read, quick to make
-    flags = (*FLAGS, "--serialized-file", "big.pt", "--export-path", "out")
+    flags = (*FLAGS, "--serialized-file", "big.onnx", "--export-path", "out")
     flags += ("--archive-format", kind)
     with make_mar.start(*flags, cwd=model) as process:
         deadline = time.monotonic() + 30

@@ -53,7 +53,10 @@ def pack(
         str | None, typer.Option("--version", "-v", help="The model's version.")
     ] = None,
     handler: Annotated[
-        str | None, typer.Option(help="FILE.py[:NAME], PACKAGE.MODULE:CLASS, a name of TorchServe, or makemar.FAMILY.")
+        str | None,
+        typer.Option(
+            help="FILE.py[:NAME], PACKAGE.MODULE:CLASS, a name of TorchServe, or makemar.FAMILY."
+        ),
     ] = None,
     serialized_file: Annotated[
         Path | None, typer.Option(help="Weights, or a whole model, in one file.")
