@@ -9,11 +9,9 @@ from typing import Any
 
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.counts import checked
-from makemar.handlers.device import pick_device
 from makemar.handlers.errors import LoadError
 from makemar.handlers.failures import Failed
 from makemar.handlers.labels import load_labels
-from makemar.handlers.settings import read_settings
 from makemar.handlers.stages import ModelStage, Stage
 from makemar.handlers.statistics import BatchStatistics
 
@@ -44,20 +42,13 @@ class PipelineHandler(BaseHandler):
         """Return the stages in an order in which each one needs only earlier ones."""
         raise LoadError(f"{type(self).__name__} has no stages(); return a list of them")
 
-    def initialize(self, context: Any) -> None:
-        """Load every stage. Raises `LoadError` that names the stage."""
-        properties = context.system_properties
-        self.context = context
-        self.manifest = context.manifest
-        self.model_yaml_config = getattr(context, "model_yaml_config", None) or {}
-        self.settings = read_settings(self.settings_type, self.model_yaml_config)
-        self.device = pick_device(properties.get("gpu_id"), self.settings.device)
-        self.mapping = load_labels(Path(properties["model_dir"]) / "index_to_name.json")
+    def _load(self, model_dir: Path) -> None:
+        """Load every stage, and no model beside them."""
+        self.mapping = load_labels(model_dir / "index_to_name.json")
         self._loaded = list(self.stages())
         _check(self._loaded)
         for stage in self._loaded:
-            stage.load(context)
-        self.initialized = True
+            stage.load(self.context)
 
     def read(self, value: object) -> Any:
         """Take a value as it came: reading it is a stage's work."""

@@ -15,7 +15,7 @@ from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
 from makemar.handlers.limits import limited
 from makemar.handlers.outputs import Batch
 from makemar.handlers.quoting import list_names
-from makemar.handlers.settings import HandlerSettings, read_settings
+from makemar.handlers.settings import HandlerSettings
 from makemar.handlers.tokenization import load_tokenizer
 
 if TYPE_CHECKING:
@@ -76,17 +76,12 @@ class TextHandler(BaseHandler):
     tokenizer: Tokenizer
     pad_id = 0
 
-    def initialize(self, context: Any) -> None:
-        """Load the tokenizer before the model: the warm-up needs both."""
-        folder = Path(context.system_properties["model_dir"])
-        config = getattr(context, "model_yaml_config", None) or {}
-        settings = read_settings(self.settings_type, config)
-        self.tokenizer, self.pad_id = load_tokenizer(
-            folder,
-            settings.tokenizer,
-            max_length=settings.max_length if settings.truncate else None,
-        )
-        super().initialize(context)
+    def _load(self, model_dir: Path) -> None:
+        """Load the tokenizer beside network and labels; the warm-up needs it too."""
+        wanted = self.settings
+        limit = wanted.max_length if wanted.truncate else None
+        self.tokenizer, self.pad_id = load_tokenizer(model_dir, wanted.tokenizer, max_length=limit)
+        super()._load(model_dir)
 
     def read(self, value: object) -> TokenizedText:
         """Turn a text, or `{"text": …, "pair": …}`, into tokens with their offsets."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from makemar.handlers.base import BaseHandler
@@ -91,11 +92,11 @@ class TextGenerator(TextHandler):
     settings_type: ClassVar[type[TextGeneratorSettings]] = TextGeneratorSettings
     settings: TextGeneratorSettings
 
-    def initialize(self, context: Any) -> None:
-        """Load tokenizer and model, and look up the stop tokens."""
-        super().initialize(context)
-        Streams.of(context)
+    def _load(self, model_dir: Path) -> None:
+        """Load tokenizer and model, look up the stop tokens, and see whether parts can be sent."""
+        super()._load(model_dir)
         self._stop_ids()
+        Streams.of(self.context)
 
     def decode(self, request: Request) -> Any:
         """Turn one request into a prompt, or several, and note where its parts have to go.

@@ -296,6 +296,19 @@ def test_stages_that_cannot_run_are_named(stages, message, networks):
         load(Pipeline, networks)
 
 
+def test_a_pipeline_with_an_initialize_of_its_own_may_have_keys_of_its_own(tmp_path):
+    class Own(PipelineHandler):
+        def initialize(self, context):
+            super().initialize(context)
+            self.greeting = self.model_yaml_config["handler"]["greeting"]
+
+        def stages(self):
+            return [FunctionStage("greet", lambda name: f"{self.greeting} {name}")]
+
+    handler = load(Own, tmp_path, config={"handler": {"greeting": "hello"}})
+    assert ask(handler, ["anna"])[0].body == b"hello anna"
+
+
 def test_a_pipeline_without_stages_is_named(networks):
     with pytest.raises(LoadError, match=r"PipelineHandler has no stages\(\)"):
         load(PipelineHandler, networks)

@@ -67,3 +67,23 @@ def test_an_explanation_of_too_many_words_is_refused(build):
     (answer,) = ask(build(explain_words=2), ["the cat sat"], headers=[{"explain": "True"}])
     assert answer.status == 413
     assert answer.json()["message"] == "the text has 3 words, the limit of an explanation is 2"
+
+
+def test_a_handler_with_an_initialize_of_its_own_may_have_keys_of_its_own(networks):
+    class Own(TextClassifier):
+        def initialize(self, context):
+            super().initialize(context)
+            self.greeting = self.model_yaml_config["handler"]["greeting"]
+
+    handler = load(Own, networks, model=MODEL, config={"handler": {"greeting": "hello"}})
+    assert handler.greeting == "hello"
+
+
+def test_the_settings_are_read_once(networks, caplog):
+    class Own(TextClassifier):
+        def initialize(self, context):
+            super().initialize(context)
+
+    load(Own, networks, model=MODEL, config={"handler": {"greeting": "hello"}})
+    told = [message for message in caplog.messages if "handler.greeting" in message]
+    assert told == ["handler.greeting is no setting of makemar; it is left to the handler"]
