@@ -8,19 +8,21 @@ subclass in it.
 from __future__ import annotations
 
 import ast
+import difflib
 import keyword
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from makemar.archiver.entry import check_class, check_handler_file
-from makemar.archiver.handler import Handler
+from makemar.archiver.handler import FAMILY_MODULE, Handler
 from makemar.archiver.member import Member
 from makemar.archiver.modules import Module, ModuleFinder, absolute_name, find_package_root
 from makemar.archiver.surface import Surface, read_surface
 from makemar.archiver.syntax import Parser
+from makemar.archiver.vendored import list_public_names
 from makemar.archiver.worker_modules import is_worker_module
 from makemar.errors import Finding, Severity
 
@@ -68,7 +70,8 @@ def choose_entry(handler: Handler, base: Path, finder: ModuleFinder, parse: Pars
     if handler.built_in or not handler.python:
         return EntryPoint(name=handler.entry)
     if handler.module.partition(".")[0] == "makemar":
-        return EntryPoint(name="", wrapped=(handler.module, handler.name))
+        findings = tuple(_check_own(handler))
+        return EntryPoint(name="", wrapped=(handler.module, handler.name), findings=findings)
     module = _find_module(handler, base, finder)
     if isinstance(module, Finding):
         return EntryPoint(name=handler.entry, findings=(module,))
@@ -109,6 +112,18 @@ def _import_line(module: str, name: str) -> str:
     if all(part.isidentifier() and not keyword.iskeyword(part) for part in module.split(".")):
         return f"from {module} import {name} as _Handler"
     return f'import importlib\n\n_Handler = importlib.import_module("{module}").{name}'
+
+
+def _check_own(handler: Handler) -> Iterator[Finding]:
+    """Find a class that makemar's handlers do not have."""
+    names = list_public_names()
+    if handler.module != FAMILY_MODULE or handler.name not in names:
+        written = f"{handler.module}:{handler.name}"
+        choices = [f"{FAMILY_MODULE}:{name}" for name in names]
+        close = difflib.get_close_matches(written, choices, n=1)
+        wanted = close[0] if close else f"{FAMILY_MODULE}:ImageClassifier"
+        message = f"makemar has no public handler {written!r}"
+        yield _error("handler-module", message, f"did you mean {wanted!r}?")
 
 
 def _find_module(handler: Handler, base: Path, finder: ModuleFinder) -> Module | Finding | None:

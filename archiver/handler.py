@@ -81,7 +81,7 @@ def resolve_handler(text: str, runtime: str = "python", base: Path = Path()) -> 
         if not name:
             raise ArchiveError(f"handler {text!r}: {_hint_family(path)}")
         return Handler(entry=text, module=path, name=name)
-    if _is_module(path, base):
+    if _is_module(path, base) and bool(colon) == bool(name):
         return Handler(entry=text, module=path, name=name)
     return _resolve_file(text, ".py")
 
@@ -121,8 +121,8 @@ def _is_file(path: str, base: Path) -> bool:
 
 
 def _hint_family(path: str) -> str:
-    names = [f"makemar.{name}" for name in FAMILIES]
-    close = difflib.get_close_matches(path, names, n=1)
+    close = difflib.get_close_matches(path.removeprefix("makemar."), FAMILIES, n=1)
     if close:
-        return f"did you mean {close[0]!r}?"
-    return f"makemar's are {', '.join(names)}, and {FAMILY_MODULE}:Class"
+        return f"did you mean 'makemar.{close[0]}'?"
+    names = ", ".join(f"makemar.{name}" for name in FAMILIES)
+    return f"makemar's are {names}, and {FAMILY_MODULE}:Class"

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from makemar.archiver.handler import BUILT_IN_HANDLERS, Handler
+from makemar.archiver.handler import BUILT_IN_HANDLERS, FAMILIES, Handler
 from makemar.archiver.member import Member
 from makemar.archiver.spec import ArchiveSpec, Include
 from makemar.archiver.tree import walk_tree
@@ -123,7 +123,16 @@ def _suggest(path: Path) -> str:
     close = difflib.get_close_matches(path.name, neighbours, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    built_in = difflib.get_close_matches(path.stem, BUILT_IN_HANDLERS, n=1, cutoff=0.8)
-    return (
-        f"did you mean TorchServe's {built_in[0]!r}?" if built_in and path.suffix == ".py" else ""
-    )
+    return _suggest_ready(path.stem) if path.suffix == ".py" else ""
+
+
+def _suggest_ready(name: str) -> str:
+    """Guess which handler that needs no file was meant."""
+    known = (*BUILT_IN_HANDLERS, *FAMILIES)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    if not close:
+        return ""
+    if close[0] not in BUILT_IN_HANDLERS:
+        return f"did you mean makemar's {close[0]!r}?"
+    also = f", or makemar's 'makemar.{close[0]}'" if close[0] in FAMILIES else ""
+    return f"did you mean TorchServe's {close[0]!r}{also}?"

@@ -15,7 +15,7 @@ from makemar.archiver.imports import Import, list_imports
 from makemar.archiver.member import Member
 from makemar.errors import ArchiveError
 
-__all__ = ["list_vendored"]
+__all__ = ["list_public_names", "list_vendored"]
 
 _PACKAGE = "makemar.handlers"
 # What a handler without a visible import of makemar gets: enough to subclass from.
@@ -41,6 +41,11 @@ def list_vendored(imports: Iterable[Import]) -> tuple[Member, ...]:
         for name, path in files.items()
         if path.is_file()
     )
+
+
+def list_public_names() -> tuple[str, ...]:
+    """Return the public names of `makemar.handlers`; raises ArchiveError as `list_vendored` does."""
+    return tuple(_read_homes(_find_folder(_PACKAGE) / "__init__.py"))
 
 
 def _reach(imports: Iterable[Import], modules: Mapping[str, Path]) -> set[str]:

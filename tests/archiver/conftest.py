@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,3 +48,59 @@ def store(tmp_path: Path) -> Path:
     folder = tmp_path / "store"
     folder.mkdir()
     return folder
+
+
+# Loads each model directory in a child of its own, as a worker does: in that directory, with it
+# first on the path. TorchServe is imported once for all of them.
+LOADER = """
+import json, os, sys
+from ts.context import Context
+from ts.model_loader import TsModelLoader
+
+
+def load(folder):
+    sys.path.insert(0, folder)
+    os.chdir(folder)
+    with open("MAR-INF/MANIFEST.json") as file:
+        handler = json.load(file)["model"]["handler"]
+    try:
+        service = TsModelLoader().load("m", folder, handler, None, 1)
+        return service._entry_point([{"body": b"x"}], service.context)
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+
+
+results = []
+for folder in json.load(sys.stdin):
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.write(writing, json.dumps(load(folder), default=str).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as pipe:
+        results.append(json.loads(pipe.read()))
+    os.wait()
+print("RESULTS" + json.dumps(results))
+"""
+
+
+@pytest.fixture(scope="session")
+def ask_torchserve() -> Callable[[list[Path]], list[object]]:
+    """Let TorchServe's own loader load model directories, and answer one request from each.
+
+    What it returns are the replies, or the errors as texts.
+    """
+
+    def ask(folders: list[Path]) -> list[object]:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", LOADER],
+            input=json.dumps([str(folder) for folder in folders]),
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        results: list[object] = json.loads(done.stdout.rpartition("RESULTS")[2])
+        return results
+
+    return ask

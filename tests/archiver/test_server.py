@@ -33,6 +33,20 @@ FILES = {
     "lib/__init__.py": "",
     "lib/words.py": "from .more import REPLY\n",
     "lib/more.py": "REPLY = 'pong'\n",
+    "lib/service.py": """
+from .words import REPLY
+
+
+class Helper:
+    def __init__(self, word): self.word = word
+
+
+class Service:
+    def initialize(self, context): self.helper = Helper(REPLY)
+
+    def handle(self, data, context):
+        return [f"{self.helper.word} from a class" for _ in data]
+""",
     "space/deep.py": "",
     "static/größe.txt": "12",
     "model-config.yaml": "minWorkers: 1\nmaxWorkers: 1\n",
@@ -62,15 +76,18 @@ def server(project: Path, tmp_path_factory: pytest.TempPathFactory):
         # As for a member over 4 GiB, without writing one.
         patch.setattr(zipfile, "ZIP64_LIMIT", 1_000_000)
         archives.append(pack(project, store, "long", ArchiveFormat.MAR))
+    archives.append(pack(project, store, "named", ArchiveFormat.MAR, "lib.service:Service"))
     with TorchServe(archives) as running:
         yield running
 
 
-def pack(project: Path, store: Path, name: str, kind: ArchiveFormat) -> Path:
+def pack(
+    project: Path, store: Path, name: str, kind: ArchiveFormat, handler: str = "handler.py"
+) -> Path:
     spec = ArchiveSpec(
         model_name=name,
         version="1.0",
-        handler="handler.py",
+        handler=handler,
         serialized_file=Path("weights.bin"),
         config_file=Path("model-config.yaml"),
         include=(Include(source=Path("static")),),
@@ -83,3 +100,8 @@ def pack(project: Path, store: Path, name: str, kind: ArchiveFormat) -> Path:
 def test_torchserve_answers_from_the_archive(server, name):
     reply = server.inference.predict(name, b"ping")
     assert (reply.status, reply.body) == (200, b"pong 12 True")
+
+
+def test_torchserve_answers_from_a_class_that_its_loader_alone_cannot_take(server):
+    reply = server.inference.predict("named", b"ping")
+    assert (reply.status, reply.body) == (200, b"pong from a class")
