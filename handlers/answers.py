@@ -114,8 +114,8 @@ def _record(statistics: BatchStatistics, context: Any, settings: HandlerSettings
     # A line costs a small batch a tenth of its time here, and the server more when it copies it.
     if settings.log_batches or statistics.eventful:
         logger.info("%s", statistics.line())
-    metrics = getattr(context, "metrics", None)
-    if settings.metrics and metrics is not None:
+    metrics = getattr(context, "metrics", None) if settings.metrics else None
+    if metrics is not None:
         try:
             statistics.emit(metrics)
         except Exception:

@@ -156,10 +156,11 @@ class BaseHandler:
 
     def postprocess(self, data: Any) -> Sequence[object]:
         """Turn the model's outputs into one result per row: split, then encode each."""
-        outputs = checked(self.split(data, len(self.running)), len(self.running), "split")
+        outputs = self.split(data, len(self.running))
         if type(self).encode is BaseHandler.encode:
             return outputs
-        return [self.encode(output, request) for output, request in zip(outputs, self.running)]
+        every = checked(outputs, len(self.running), "split")
+        return [self.encode(output, request) for output, request in zip(every, self.running)]
 
     # -- One request or sample: the hooks -------------------------------------------------------
 

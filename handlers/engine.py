@@ -78,8 +78,8 @@ class BatchRun:
         self.whole = whole or (self._stages if "preprocess" in own_stages else None)
         self.statistics = statistics
         self.before = before
-        # The positions, of samples or of rows, that have been through the stages.
-        self._seen: set[int] = set()
+        # The positions, of samples or of rows, that were in a run that failed.
+        self._failed: set[int] = set()
 
     def outcomes(self) -> list[Outcome]:
         """Answer every request, whatever happens to its neighbours.
@@ -117,10 +117,14 @@ class BatchRun:
             part = [requests[i] for i in positions]
             self._show_clean(part, positions)
             rows = [self.rows[r.index] for r in part]
-            return checked(self._timed(whole, rows) if self.own_handle else whole(rows), len(part))
+            try:
+                results = self._timed(whole, rows) if self.own_handle else whole(rows)
+                return checked(results, len(part))
+            except BaseException:
+                self._failed.update(positions)
+                raise
 
         self.statistics.samples += len(requests)
-
         return self.handler.forwards.run(
             requests,
             run,
@@ -130,7 +134,9 @@ class BatchRun:
         )
 
     def _stages(self, rows: Rows) -> Any:
-        return self.handler.postprocess(self._infer(self.handler.preprocess(rows)))
+        return self.handler.postprocess(
+            self._timed(self.handler.inference, self.handler.preprocess(rows))
+        )
 
     def _by_sample(self, requests: Sequence[Request]) -> list[Outcome]:
         """Decode each request, run all samples, give every request its own outcomes back."""
@@ -171,7 +177,11 @@ class BatchRun:
         def forward(positions: Sequence[int]) -> Sequence[object]:
             if "postprocess" in self.own_stages:
                 self._show_clean([owners[i] for i in positions], positions)
-            return self._run_chunk([samples[i] for i in positions])
+            try:
+                return self._run_chunk([samples[i] for i in positions])
+            except BaseException:
+                self._failed.update(positions)
+                raise
 
         return self.handler.forwards.run(
             samples,
@@ -184,13 +194,10 @@ class BatchRun:
 
     def _run_chunk(self, samples: Sequence[Any]) -> Sequence[object]:
         if "postprocess" not in self.own_stages:
-            outputs = self._infer(self.handler.collate(samples))
+            outputs = self._timed(self.handler.inference, self.handler.collate(samples))
             return checked(self.handler.split(outputs, len(samples)), len(samples), "split")
-        outputs = self._infer(self.handler.collate(samples))
+        outputs = self._timed(self.handler.inference, self.handler.collate(samples))
         return checked(self.handler.postprocess(outputs), len(samples))
-
-    def _infer(self, batch: Any) -> Any:
-        return self._timed(self.handler.inference, batch)
 
     def _timed(self, forward: Callable[[Any], Any], batch: Any) -> Any:
         self.statistics.forwards += 1
@@ -226,12 +233,11 @@ class BatchRun:
     def _show_clean(self, requests: Sequence[Request], positions: Sequence[int]) -> None:
         """Show some requests to a stage; what a run that failed had set for them is forgotten.
 
-        Positions come again only after a failure. A request may have samples in several forwards,
-        and keeps what was set in the others.
+        A request may have samples in several forwards, and keeps what was set in those that went
+        well.
         """
-        if not self._seen.isdisjoint(positions):
+        if self._failed and not self._failed.isdisjoint(positions):
             restore = self.before.restore if self.before is not None else forget
             for request in requests:
                 restore(self.context, request.index)
-        self._seen.update(positions)
         self._show(requests)
