@@ -6,6 +6,7 @@ import importlib
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -21,7 +22,8 @@ def load_eager(model_file: str, weights: Path | None) -> torch.nn.Module:
 
     The class is the only `torch.nn.Module` that the file defines, or the only one that it lists
     in `__all__`. Without weights it keeps the values it was built with. Parameters keep the
-    precision that the network was built in, whatever the file's.
+    precision that the network was built in, whatever the file's. Raises `LoadError` that names
+    the file and the reason.
     """
     kind = _network_class(model_file)
     if weights is None:
@@ -59,7 +61,7 @@ def _follow(
 
 
 def _network_class(model_file: str) -> type[torch.nn.Module]:
-    module = importlib.import_module(Path(model_file).stem)
+    module = _module(model_file)
     classes = [
         value
         for value in vars(module).values()
@@ -70,12 +72,45 @@ def _network_class(model_file: str) -> type[torch.nn.Module]:
     public = [kind for kind in classes if kind.__name__ in getattr(module, "__all__", ())]
     for candidates in (public, classes):
         if len(candidates) == 1:
+            _check_arguments(candidates[0], model_file)
             return candidates[0]
     names = ", ".join(kind.__name__ for kind in classes) or "none"
     raise LoadError(
         f"{model_file}: expected one torch.nn.Module class, found {names}; "
         "name the network in __all__"
     )
+
+
+def _module(model_file: str) -> ModuleType:
+    name = Path(model_file).stem
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name == name:
+            raise LoadError(
+                f"{model_file}: the model file named in the manifest is not in the archive"
+            ) from error
+        raise LoadError(
+            f"{model_file} imports {error.name}, which is not there; pack its file, or add its "
+            "package to requirements.txt"
+        ) from error
+    except SyntaxError as error:
+        raise LoadError(f"{model_file} cannot be read: {error}") from error
+
+
+def _check_arguments(kind: type[torch.nn.Module], model_file: str) -> None:
+    """Insist on a network that is built without arguments: nobody here knows any."""
+    needed = [
+        name
+        for name, parameter in inspect.signature(kind).parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    if needed:
+        raise LoadError(
+            f"{model_file}: {kind.__name__} needs {', '.join(needed)} to be built; give them "
+            "defaults, or pack a subclass that passes them"
+        )
 
 
 def _in_precision_of(

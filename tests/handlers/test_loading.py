@@ -281,6 +281,32 @@ def test_a_compiled_package_for_another_device_is_refused_with_both(tmp_path, ex
         load_on(META, tmp_path, "net.pt2")
 
 
+# -- model files -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (None, "network.py: the model file named in the manifest is not in the archive"),
+        ("import no_such_package\n", "network.py imports no_such_package, which is not there"),
+        ("import no.such_package\n", "network.py imports no, which is not there"),
+        ("def broken(:\n", "network.py cannot be read: invalid syntax (network.py, line 1)"),
+        ("", "network.py: expected one torch.nn.Module class, found none"),
+        (
+            NETWORK.replace("__init__(self)", "__init__(self, size, *rest, depth=2, width)"),
+            "network.py: Net needs size, width to be built; give them defaults",
+        ),
+    ],
+)
+@pytest.mark.parametrize("weights", [{}, {"serializedFile": "net.pth"}], ids=["", "weights"])
+def test_a_model_file_that_makes_no_network_is_named(tmp_path, network, source, told, weights):
+    torch.save(network.state_dict(), tmp_path / "net.pth")
+    if source is not None:
+        (tmp_path / "network.py").write_text(source)
+    with pytest.raises(LoadError, match=f"^{re.escape(told)}"):
+        load(BaseHandler, tmp_path, model={"modelFile": "network.py", **weights})
+
+
 # -- memory ----------------------------------------------------------------------------------------
 
 PEAK = """
