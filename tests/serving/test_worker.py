@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -18,7 +19,7 @@ import pytest
 from makemar.archiver import read_archive
 from makemar.configs import ServerConfig
 from makemar.errors import ArchiveError, ServingError
-from makemar.serving import Worker, WorkerError, WorkerPart, WorkerRequest
+from makemar.serving import TorchServe, Worker, WorkerError, WorkerPart, WorkerRequest
 
 pytestmark = pytest.mark.server
 
@@ -161,6 +162,27 @@ def test_the_worker_runs_where_and_as_the_server_would_run_it(worker: Worker):
     assert seen["argv"][1:4:2] == ["--sock-type", "--sock-name"]
     assert seen["environ"]["TMPDIR"] != tempfile.gettempdir()
     assert f"imported in {folder}" in worker.log()
+
+
+def test_a_real_server_starts_the_same_worker(
+    worker: Worker, zip_up: ZipUp, monkeypatch: pytest.MonkeyPatch
+):
+    def shape(seen: dict) -> dict:
+        """What must be equal, with the folders of each run left out."""
+        folder, argv = seen["cwd"], seen["argv"]
+        argv[argv.index("--sock-name") + 1] = ".ts.sock"
+        return {
+            "argv": argv,
+            "path": [path.replace(folder, "MODEL") for path in seen["path"]],
+            "properties": {k: v.replace(folder, "MODEL") if k == "model_dir" else v
+                           for k, v in seen["properties"].items()},
+            "ts": {k: v for k, v in seen["environ"].items() if k.startswith("TS_")},
+        }  # fmt: skip
+
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    with TorchServe([zip_up("talker", HANDLER)], batch_size=4, stop_timeout=0) as server:
+        there = server.inference.predict("talker", b"where").json()
+    assert shape(ask(worker, b"where")[0].json()) == shape(there)
 
 
 def test_a_describe_job_is_sent_as_the_server_sends_it(worker: Worker):
@@ -318,6 +340,35 @@ def test_a_directory_is_used_as_it_is_and_stays_as_it_was(
         assert ask(worker, b"where")[0].json()["cwd"] == str(folder)
         assert worker.times.unpack_ms is None
     assert sorted(folder.rglob("*")) == before
+
+
+def test_a_function_in_a_folder_of_the_archive_is_found_by_its_path(tmp_path: Path):
+    path = tmp_path / "pathed.mar"
+    model = {"modelName": "pathed", "handler": "inner/h.py:serve"}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("MAR-INF/MANIFEST.json", json.dumps({"model": model}))
+        archive.writestr(
+            "inner/h.py", "def serve(data, context):\n    return ['hi'] * len(data or ())"
+        )
+    with Worker(path) as worker:
+        assert ask(worker, b"x")[0].text == "hi"
+
+
+def test_an_asynchronous_handler_is_run_as_one(zip_up: ZipUp):
+    source = """
+import asyncio
+
+class Handler:
+    def initialize(self, context): ...
+
+    async def handle(self, data, context):
+        await asyncio.sleep(0.01)
+        return [len(data)] * len(data)
+"""
+    archive = zip_up("later", source, config="asyncCommunication: true\nbatchSize: 1\n")
+    with Worker(archive) as worker:
+        assert ask(worker, b"x")[0].text == "1"
+        assert ask(worker, b"y")[0].text == "1"
 
 
 def test_an_interrupted_owner_leaves_no_worker(zip_up: ZipUp, wait_for: WaitFor, tmp_path: Path):
