@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from makemar.archiver.member import RECORD_NAME, Member
 from makemar.errors import IntegrityError
 
-__all__ = ["RecordLine", "encode_digest", "format_record", "make_record_member", "parse_record"]
+__all__ = [
+    "RecordLine",
+    "decode_digest",
+    "encode_digest",
+    "format_record",
+    "make_record_member",
+    "parse_record",
+]
 
 _ALGORITHM = "sha256"
 _SIZE = re.compile(r"[0-9]{1,19}")
@@ -30,6 +37,11 @@ class RecordLine:
 def encode_digest(digest: bytes) -> str:
     """Write a hash as wheels do: base64 in the alphabet for URLs, without padding."""
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+
+
+def decode_digest(text: str) -> bytes:
+    """Read a hash that `encode_digest` wrote; raises ValueError if it is none."""
+    return base64.urlsafe_b64decode(f"{text}=")
 
 
 def format_record(lines: Iterable[RecordLine]) -> str:
