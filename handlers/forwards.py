@@ -44,6 +44,10 @@ class Forwards:
         self.ending = False
         self.statistics = BatchStatistics(0)
 
+    def lose(self, error: BaseException) -> None:
+        """Let nothing reach the model any more: this error says why its device is lost."""
+        self.lost = self.lost or words_of(error)
+
     def run(
         self,
         samples: Sequence[Any],
@@ -127,7 +131,7 @@ class _Call:
             self.statistics.memory_splits += 1
             return self.forwards.caps.failed(self.bucket, count)
         if is_sticky(error):
-            self.forwards.lost = words_of(error)
+            self.forwards.lose(error)
         elif count > 1:
             self.statistics.bisections += 1
         return halve(error, count)
