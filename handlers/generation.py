@@ -85,15 +85,13 @@ class NextScores(Protocol):
         """Return float32 (rows, vocabulary) on the CPU."""
 
 
-def generate(
-    rows: Sequence[Row], scores: NextScores, *, after_step: Callable[[Sequence[Row]], None]
-) -> None:
-    """Run rows until each has its reason to end; `after_step` is told of those that just ran."""
+def generate(rows: Sequence[Row], scores: NextScores, *, after_step: Callable[[], None]) -> None:
+    """Run rows until each has its reason to end; `after_step` is called once each has a token."""
     running = list(rows)
     while running:
         for row, own in zip(running, scores(running)):
             row.take(own)
-        after_step(running)
+        after_step()
         running = [row for row in running if not row.reason]
 
 

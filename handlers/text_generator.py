@@ -14,10 +14,8 @@ from makemar.handlers.codecs import open_envelope
 from makemar.handlers.device import is_sticky
 from makemar.handlers.errors import (
     BadRequestError,
-    DeviceLostError,
     LoadError,
     PayloadTooLargeError,
-    RequestError,
 )
 from makemar.handlers.failures import Failed, let_interrupt_through
 from makemar.handlers.generation import Row, generate
@@ -28,7 +26,6 @@ from makemar.handlers.generation_options import (
     read_options,
 )
 from makemar.handlers.limits import limited
-from makemar.handlers.memory import words_of
 from makemar.handlers.outputs import Batch
 from makemar.handlers.reply import Reply
 from makemar.handlers.request import Request, Samples
@@ -147,9 +144,9 @@ class TextGenerator(TextHandler):
             for prompt in batch.samples
         ]
         pairs = list(zip(batch.samples, rows))
-        streamed = [pair for pair in pairs if pair[0].index is not None]
+        streamed = [(p.index, p, row) for p, row in pairs if p.index is not None]
         try:
-            generate(rows, self._network(), after_step=lambda _: self._publish(streamed))
+            generate(rows, self._network(), after_step=lambda: self._publish(streamed))
         except BaseException as error:  # noqa: BLE001
             let_interrupt_through(error)
             self._break_off(error, pairs)
@@ -215,33 +212,29 @@ class TextGenerator(TextHandler):
         A reply that has begun has its status: its end can only say what went wrong. Raises the
         error again where all rows, or halves of them, are to be tried once more.
         """
-        told: RequestError
         if is_sticky(error):
             # From here on nothing reaches the model: what has begun would be left without an end.
-            self.forwards.lost = words_of(error)
-            told = DeviceLostError("the device failed; a new worker takes over, try again")
-        elif len(pairs) == 1 and pairs[0][0].sent:
-            told = Failed(error).told()
-        else:
+            self.forwards.lose(error)
+        elif len(pairs) > 1 or not pairs[0][0].sent:
             raise error
+        told = Failed(error).told()
         for prompt, row in pairs:
             row.failed, row.reason = told, "error"
             if prompt.sent:
                 name = self.context.get_request_id(prompt.index)
                 logger.error("request %s broke off: %s", name, told.message, exc_info=error)
 
-    def _publish(self, streamed: Sequence[tuple[Prompt, Row]]) -> None:
-        """Send what is new of each streamed text; a row that runs again repeats nothing."""
-        parts, texts = {}, {}
-        for prompt, row in streamed:
-            settled = row.settled()
-            if prompt.index is not None and len(settled) > len(prompt.sent):
-                parts[prompt.index] = event({"text": settled[len(prompt.sent) :]})
-                texts[prompt.index] = settled
+    def _publish(self, streamed: Sequence[tuple[int, Prompt, Row]]) -> None:
+        """Send what is new of each text; a row that runs again repeats nothing.
+
+        `streamed` holds the index of each request that wants parts, its prompt and its row.
+        """
+        settled = [(index, prompt, row.settled()) for index, prompt, row in streamed]
+        grown = [(i, prompt, text) for i, prompt, text in settled if len(text) > len(prompt.sent)]
+        parts = {i: event({"text": text[len(prompt.sent) :]}) for i, prompt, text in grown}
         if parts and send_parts(self.context, parts, EVENTS):
-            for prompt, _ in streamed:
-                if prompt.index is not None:
-                    prompt.sent = texts.get(prompt.index, prompt.sent)
+            for _, prompt, text in grown:
+                prompt.sent = text
 
 
 def _named(value: object) -> Mapping[str, Any]:

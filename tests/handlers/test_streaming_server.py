@@ -25,7 +25,7 @@ class Handler(TextGenerator):
     def _publish(self, streamed):
         super()._publish(streamed)
         time.sleep(0.1)
-        for prompt, row in streamed:
+        for _, prompt, row in streamed:
             if prompt.text in BREAKS and len(row.ids) > 4:
                 raise BREAKS[prompt.text]
 
