@@ -7,28 +7,17 @@ reason is bisected until the samples to blame are alone.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Callable, Protocol
+from typing import Any, Callable
 
 from makemar.handlers.device import is_sticky
 from makemar.handlers.errors import DeviceLostError
 from makemar.handlers.failures import Failed
-from makemar.handlers.grouping import Group, group_samples, take_chunk
+from makemar.handlers.grouping import ForwardLimits, group_samples, take_chunk
 from makemar.handlers.isolation import Owners, halve, isolate
 from makemar.handlers.memory import MemoryCaps, is_out_of_memory, release_memory, words_of
 from makemar.handlers.statistics import BatchStatistics
 
-__all__ = ["ForwardLimits", "Forwards"]
-
-
-class ForwardLimits(Protocol):
-    """What a handler's settings say about the size of a forward."""
-
-    @property
-    def max_forward_batch(self) -> int | None: ...
-    @property
-    def max_tokens(self) -> int | None: ...
-    @property
-    def max_padding_waste(self) -> float: ...
+__all__ = ["Forwards"]
 
 
 class Forwards:
@@ -77,7 +66,8 @@ class Forwards:
             start = 0
             while start < len(group.positions):
                 bucket = group.bucket(start)
-                stop = self._chunk_end(group, start, bucket, limits)
+                most = self.caps.limit(bucket, len(group.positions))
+                stop = take_chunk(group, start, limits, most=most)
                 if group.lengths is not None:
                     statistics.add_padding(group.lengths, start, stop)
                 positions = group.positions[start:stop]
@@ -86,16 +76,6 @@ class Forwards:
                     outcomes[position] = result
                 start = stop
         return outcomes
-
-    def _chunk_end(self, group: Group, start: int, bucket: Hashable, limits: ForwardLimits) -> int:
-        wanted = limits.max_forward_batch or len(group.positions)
-        return take_chunk(
-            group,
-            start,
-            most=self.caps.limit(bucket, wanted),
-            max_tokens=limits.max_tokens,
-            max_waste=limits.max_padding_waste,
-        )
 
 
 class _Call:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 import torch
 
 from makemar.handlers.failures import let_interrupt_through
 
-__all__ = ["Group", "group_samples", "take_chunk"]
+__all__ = ["ForwardLimits", "Group", "group_samples", "take_chunk"]
+
+
+class ForwardLimits(Protocol):
+    """What a handler's settings say about the size of a forward."""
+
+    @property
+    def max_forward_batch(self) -> int | None: ...
+    @property
+    def max_tokens(self) -> int | None: ...
+    @property
+    def max_padding_waste(self) -> float: ...
 
 
 class Group:
@@ -63,14 +74,13 @@ def group_samples(
     return groups, failures
 
 
-def take_chunk(
-    group: Group, start: int, *, most: int, max_tokens: int | None, max_waste: float
-) -> int:
+def take_chunk(group: Group, start: int, limits: ForwardLimits, *, most: int) -> int:
     """Return where the next forward ends: the group's samples from `start` up to that position.
 
-    At most `most` samples; for ragged ones also at most `max_tokens` after padding, and at most
-    the share `max_waste` of them padding. There is always at least one.
+    At most `most` samples, and as many as the limits allow: of ragged ones also `max_tokens` after
+    padding, and the share `max_padding_waste` of them padding. There is always at least one.
     """
+    most = min(most, limits.max_forward_batch or most)
     stop = min(start + most, len(group.positions))
     if group.lengths is None:
         return stop
@@ -78,8 +88,8 @@ def take_chunk(
     for end in range(start, stop):
         padded = longest * (end - start + 1)
         used += group.lengths[end]
-        too_many = max_tokens is not None and padded > max_tokens
-        if end > start and (too_many or 1 - used / padded > max_waste):
+        too_many = limits.max_tokens is not None and padded > limits.max_tokens
+        if end > start and (too_many or 1 - used / padded > limits.max_padding_waste):
             return end
     return stop
 

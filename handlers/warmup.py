@@ -42,14 +42,7 @@ def largest_forward(handler: Warmable, example: Any, *, batch_size: int) -> int:
     length = handler.length(example)
     lengths = None if length is None else [length] * batch_size
     group = Group(list(range(batch_size)), lengths=lengths)
-    limits = handler.settings
-    return take_chunk(
-        group,
-        0,
-        most=limits.max_forward_batch or batch_size,
-        max_tokens=limits.max_tokens,
-        max_waste=limits.max_padding_waste,
-    )
+    return take_chunk(group, 0, handler.settings, most=batch_size)
 
 
 def warm_up(handler: Warmable, *, batch_size: int) -> None:
