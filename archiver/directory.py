@@ -23,6 +23,9 @@ __all__ = ["open_directory"]
 # Smaller files are copied even if links are wanted: it costs nothing, and code that is edited
 # in place goes on to be what was packed.
 _WORTH_LINKING = 1 << 20
+# Another build was quicker: a directory with something in it is not renamed over, and one that is
+# gone cannot step aside.
+_OVERTAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
 
 
 @contextmanager
@@ -84,46 +87,66 @@ def _link(member: Member, path: Path, progress: Progress | None) -> RecordLine |
 
 def _refuse_foreign(target: Path) -> None:
     """Raise ArchiveError if the target is there but is no model directory."""
-    if os.path.lexists(target) and not (target / MANIFEST_NAME).is_file():
-        raise ArchiveError(
-            f"{target}: is there and is no model directory, so it is not replaced; "
-            "move it away or choose another name",
-            path=target,
-        )
+    while os.path.lexists(target):
+        before = _identify(target)
+        if (target / MANIFEST_NAME).is_file():
+            return
+        # Of another build's archive that is just stepping aside it tells nothing.
+        if before == _identify(target):
+            raise ArchiveError(
+                f"{target}: is there and is no model directory, so it is not replaced; "
+                "move it away or choose another name",
+                path=target,
+            )
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _publish(draft: Path, target: Path, *, force: bool) -> None:
     """Give the draft its name, whoever else is at the same."""
+    # What replaces something is on the disk before it does.
+    if durable := os.path.lexists(target):
+        for folder, _, files in os.walk(draft):
+            for path in (*(Path(folder, file) for file in files), Path(folder)):
+                sync_path(path)
     while True:
         refuse_existing(target, force=force)
         _refuse_foreign(target)
-        if os.path.lexists(target):
-            _replace(draft, target)
-            return
         try:
-            draft.rename(target)
+            if os.path.lexists(target):
+                _replace(draft, target)
+            else:
+                draft.rename(target)
+            break
         except OSError as error:
-            # Another one was quicker, and a directory that is not empty is not renamed over.
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            if error.errno not in _OVERTAKEN or not draft.exists():
                 raise
-        else:
-            return
+    if durable:
+        sync_path(target.parent)
 
 
 def _replace(draft: Path, target: Path) -> None:
     """Let the old one step aside, which comes back if the new one cannot take its place."""
-    # What replaces something is on the disk before it does.
-    for folder, _, files in os.walk(draft):
-        for path in (*(Path(folder, file) for file in files), Path(folder)):
-            sync_path(path)
     old = hidden_sibling(target)
     target.rename(old)
     try:
         draft.rename(target)
-    except BaseException:
-        old.rename(target)
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno in _OVERTAKEN:
+            _remove(old)
+        else:
+            old.rename(target)
         raise
-    sync_path(target.parent)
+    _remove(old)
+
+
+def _remove(old: Path) -> None:
     if old.is_symlink():
         old.unlink()
     else:
