@@ -89,6 +89,8 @@ class ModuleFinder:
 
     def is_namespace(self, dotted: str) -> bool:
         """Tell whether there is a folder of that name, which imports without an `__init__`."""
+        if not all(map(_is_name, dotted.split("."))):
+            return False
         folder = dotted.replace(".", "/")
         given = any(member.startswith(f"{folder}/") for member in self.provided)
         return given or any((root / folder).is_dir() for root in self.roots)

@@ -92,7 +92,8 @@ def _read_line(line: str, found: Requirements, path: Path, number: int) -> None:
     bare = _LINE_OPTION.sub("", line)
     while bare != line:
         line, bare = bare, _LINE_OPTION.sub("", bare)
-    if _URL.match(bare) or bare.endswith(_ARCHIVES) or bare.startswith((".", "/")):
+    named = re.match(rf"{_NAME.pattern}\s*(?:\[[^\]]*\]\s*)?@\s", bare)
+    if not named and (_URL.match(bare) or bare.endswith(_ARCHIVES) or bare.startswith((".", "/"))):
         _read_place(bare, found)
         if not _URL.match(bare):
             found.files.append((bare.partition("[")[0], path, number))

@@ -105,10 +105,7 @@ def _check_first_call(function: Function, path: Path) -> Iterator[Finding]:
     rows = _argument(function, 0)
     taken = 0
     for node in ast.walk(function):
-        if isinstance(node, (ast.Try, ast.Return, ast.If, ast.IfExp, ast.BoolOp, ast.Assert)) and (
-            not isinstance(node, ast.Return) or node is not function.body[-1]
-        ):
-            # It may well have thought of it.
+        if _may_have_thought_of_it(node, function, rows):
             return
         line = getattr(node, "lineno", 0)
         if isinstance(node, (ast.For, ast.comprehension)) and _is_name(node.iter, rows):
@@ -127,6 +124,15 @@ def _check_first_call(function: Function, path: Path) -> Iterator[Finding]:
             path=path,
             line=taken,
         )
+
+
+def _may_have_thought_of_it(node: ast.AST, function: Function, rows: str) -> bool:
+    """Tell what may keep the None from where it does harm: conditions, an early end, a new value."""
+    if isinstance(node, ast.Return):
+        return node is not function.body[-1]
+    if isinstance(node, ast.Name):
+        return node.id == rows and isinstance(node.ctx, ast.Store)
+    return isinstance(node, (ast.Try, ast.If, ast.IfExp, ast.BoolOp, ast.Assert))
 
 
 def _check_async(

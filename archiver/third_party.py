@@ -69,12 +69,12 @@ def check_third_party(
         told.add(top)
         distribution = _guess(found.module)
         where = "the archive has no requirements file" if file is None else f"not in {file.name}"
-        add = f"write the line {distribution!r} into "
+        add = f"write the line {distribution[:80]!r} into "
         add += f"{file}" if file else "a requirements.txt and name it (--requirements-file)"
         yield Finding(
             code="missing-requirement",
             severity=Severity.WARNING,
-            message=f"import of {top!r}: {where}",
+            message=f"import of {top[:80]!r}: {where}",
             fix=f"{add}; the server installs it if its config.properties has "
             "install_py_dep_per_model=true, else silence this if the server has it",
             path=found.path,

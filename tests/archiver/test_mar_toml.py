@@ -7,15 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makemar.archiver import (
+    CODES,
     ArchiveSpec,
     Include,
+    Silence,
     format_spec,
     parse_include,
     parse_spec,
     read_spec,
     split_extra_files,
 )
-from makemar.errors import ArchiveError
+from makemar.errors import ArchiveError, Severity
 
 MINIMAL = '[model]\nname = "m"\nversion = "1"\nhandler = "h.py"\n'
 
@@ -23,6 +25,10 @@ texts = st.text(st.characters(exclude_categories=("Cs",)))
 words = texts.filter(bool)
 paths = words.filter(lambda text: "\0" not in text).map(Path)
 includes = st.builds(Include, source=paths, destination=st.none() | words)
+warnings = [code for code, info in CODES.items() if Severity.WARNING in info.severities]
+silences = st.builds(
+    Silence, code=st.sampled_from(warnings), reason=texts.filter(lambda text: text.strip())
+)
 specs = st.builds(
     ArchiveSpec,
     model_name=texts,
@@ -37,6 +43,10 @@ specs = st.builds(
     runtime=texts,
     description=texts,
     vendor=st.booleans(),
+    strict=st.booleans(),
+    target_python=texts,
+    target_envelope=texts,
+    silence=st.lists(silences, unique_by=lambda silence: silence.code).map(tuple),
     base=st.just(Path("somewhere")),
 )
 
@@ -67,6 +77,14 @@ def test_every_key_reaches_its_field(tmp_path):
 
         [archive]
         vendor = false
+        strict = true
+
+        [target]
+        python = "3.11"
+        envelope = "json"
+
+        [silence]
+        hidden-file = "ours"
         """
     )
     assert read_spec(path) == ArchiveSpec(
@@ -86,6 +104,10 @@ def test_every_key_reaches_its_field(tmp_path):
         requirements_file=Path("requirements.txt"),
         config_file=Path("model-config.yaml"),
         vendor=False,
+        strict=True,
+        target_python="3.11",
+        target_envelope="json",
+        silence=(Silence(code="hidden-file", reason="ours"),),
         base=tmp_path,
     )
 
@@ -103,7 +125,10 @@ def test_every_key_reaches_its_field(tmp_path):
         ),
         ("[files]\nextra_files = []\n" + MINIMAL, ":2: unknown key 'extra_files'"),
         (MINIMAL + "[fiels]\n", ":5: unknown table [fiels]; did you mean [files]?"),
-        (MINIMAL + "[zebra]\n", ":5: unknown table [zebra]; there are [model], [files], [archive]"),
+        (
+            MINIMAL + "[zebra]\n",
+            ":5: unknown table [zebra]; there are [model], [files], [archive], [target]",
+        ),
         (
             'name = "m"\n',
             "unknown key 'name' outside of any table; did you mean 'name' in [model]?",
@@ -118,7 +143,13 @@ def test_every_key_reaches_its_field(tmp_path):
         (MINIMAL + "[files]\nextra = [1]\n", ":6: 'extra' must be a text"),
         (MINIMAL + '[files]\ninclude = ["=x"]\n', ":6: include '=x': a side is empty"),
         (MINIMAL + "[files]\ninclude = [{ from = 1 }]\n", ":6: an entry of 'include' must look"),
+        (MINIMAL + "[archive]\nstrict = 1\n", ":6: 'strict' must be true or false"),
+        (MINIMAL + "[target]\npython = 3.9\n", ":6: 'python' must be a text; write python = \"3.9"),
+        (MINIMAL + 'target_python = "3.9"\n', "did you mean 'python' in [target]?"),
         ("[model\n", "not valid TOML: "),
+        ("a = " + "[" * 5000, "TOML that cannot be read: "),
+        ("a = " + "9" * 5000, "TOML that cannot be read: "),
+        (MINIMAL.replace('"1"', "0x" + "f" * 5000), ":3: 'version' must be a text"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path, text, expected):
@@ -155,3 +186,14 @@ def test_an_include_flag_splits_at_its_last_equals_sign():
 
 def test_a_comma_list_may_have_blanks():
     assert split_extra_files("a.txt, b.txt ,,*.json") == ("a.txt", "b.txt", "*.json")
+
+
+def test_the_example_in_the_documentation_is_a_spec(tmp_path):
+    from makemar.archiver import mar_toml
+
+    text = (mar_toml.__doc__ or "").partition("\n\n")[2].partition("\n`handler` is one of")[0]
+    spec = parse_spec(text, tmp_path)
+    assert spec.silence[0].code == "hidden-file"
+    for table, keys in mar_toml._KEYS.items():
+        assert f"[{table}]" in text
+        assert all(f"{key} = " in text for key in keys)
