@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from makemar.handlers.codecs import to_bytes
+from makemar.handlers.dtypes import name_of
 from makemar.handlers.errors import BadRequestError, PayloadTooLargeError
 from makemar.handlers.images import normalize, read_image
 from makemar.handlers.limits import limited
@@ -72,7 +73,7 @@ def _from_tensor(pixels: torch.Tensor, max_pixels: int) -> Image:
     shape = list(pixels.shape)
     if pixels.dtype != torch.uint8 or len(shape) not in (2, 3) or shape[2:] not in ([], [3]):
         raise BadRequestError(
-            f"the array sent is {str(pixels.dtype)[6:]} of shape {shape}; a picture is uint8 of "
+            f"the array sent is {name_of(pixels.dtype)} of shape {shape}; a picture is uint8 of "
             "shape [height, width, 3]"
         )
     if not pixels.numel():

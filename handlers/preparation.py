@@ -7,18 +7,17 @@ from typing import Any
 
 import torch
 
+from makemar.handlers.dtypes import DTYPES
 from makemar.handlers.errors import LoadError
 from makemar.handlers.settings import HandlerSettings
 from makemar.handlers.tensors import apply
 
 __all__ = ["place_inputs", "prepare"]
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
 
 def place_inputs(batch: Any, device: torch.device | None, settings: HandlerSettings) -> Any:
     """Bring every tensor of a batch to the model's device, precision and memory layout."""
-    dtype = _DTYPES[settings.dtype]
+    dtype = DTYPES[settings.dtype]
     plain = dtype is torch.float32 and not settings.channels_last
     if plain and isinstance(batch, torch.Tensor) and batch.device == device:
         return batch  # what most forwards of small models find
@@ -46,7 +45,7 @@ def prepare(network: Any, device: torch.device, settings: HandlerSettings) -> An
     network = network.to(device).eval()
     # A float32 network may hold half-precision weights on purpose; only a wish changes them.
     if settings.dtype != "float32":
-        network = network.to(_DTYPES[settings.dtype])
+        network = network.to(DTYPES[settings.dtype])
     if settings.channels_last:
         network = network.to(memory_format=torch.channels_last)
     if settings.quantize is not None:

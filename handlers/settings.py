@@ -13,6 +13,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any, Optional, TypeVar
 
+from makemar.handlers.dtypes import PRECISIONS
 from makemar.handlers.errors import LoadError
 from makemar.handlers.limits import check_limits, limited
 from makemar.handlers.setting_types import as_type, types_of
@@ -23,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 # TorchServe's own handlers read these keys of the same section; they are not ours to refuse.
 _FOREIGN_KEYS = frozenset({"profile"})
-_DTYPES = ("float32", "bfloat16", "float16")
 _COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # More threads than any machine has cores: torch fails on far more with words of its own.
 _MOST_THREADS = 1024
@@ -60,7 +60,7 @@ class HandlerSettings:
     device: Optional[str] = None  # noqa: UP045  (read at run time, on Python 3.9 too)
     threads: Optional[int] = limited(None, at_least=1, at_most=_MOST_THREADS)  # noqa: UP045
     decode_threads: int = limited(1, at_least=1, at_most=_MOST_THREADS)
-    dtype: str = limited("float32", one_of=_DTYPES)
+    dtype: str = limited("float32", one_of=PRECISIONS)
     channels_last: bool = False
     compile: Optional[str] = limited(None, one_of=_COMPILE_MODES)  # noqa: UP045
     quantize: Optional[str] = limited(None, one_of=("int8",))  # noqa: UP045

@@ -10,24 +10,13 @@ import torch
 
 from makemar.handlers.base import BaseHandler
 from makemar.handlers.codecs import to_tensor
+from makemar.handlers.dtypes import DTYPES
 from makemar.handlers.errors import BadRequestError, LoadError
 from makemar.handlers.limits import limited
 from makemar.handlers.settings import HandlerSettings
 
 __all__ = ["TensorHandler", "TensorHandlerSettings"]
 
-_DTYPES: Mapping[str, torch.dtype] = {
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "uint8": torch.uint8,
-    "int8": torch.int8,
-    "int16": torch.int16,
-    "int32": torch.int32,
-    "int64": torch.int64,
-    "bool": torch.bool,
-}
 # One number as JSON Schema sees it.
 _ITEM: Mapping[str, object] = {"type": ["number", "boolean"]}
 
@@ -41,7 +30,7 @@ class TensorHandlerSettings(HandlerSettings):
     """
 
     shape: Optional[tuple[int, ...]] = None  # noqa: UP045  (read at run time, on Python 3.9 too)
-    input_dtype: str = limited("float32", one_of=tuple(_DTYPES))
+    input_dtype: str = limited("float32", one_of=tuple(DTYPES))
 
     def __post_init__(self) -> None:
         """Refuse a size that no array has."""
@@ -69,7 +58,7 @@ class TensorHandler(BaseHandler):
         Raises `BadRequestError` for anything else, and for numbers that an integer dtype cannot
         hold.
         """
-        shape, dtype = self.settings.shape, _DTYPES[self.settings.input_dtype]
+        shape, dtype = self.settings.shape, DTYPES[self.settings.input_dtype]
         if isinstance(value, Mapping) and len(value) > 1 and shape is None:
             return {str(name): to_tensor(part, dtype=dtype) for name, part in value.items()}
         sizes = None if shape is None else [None if size == -1 else size for size in shape]
@@ -82,7 +71,7 @@ class TensorHandler(BaseHandler):
         """Return zeros of the shape in the settings, free sizes being 1."""
         if self.settings.shape is None:
             return ()
-        dtype = _DTYPES[self.settings.input_dtype]
+        dtype = DTYPES[self.settings.input_dtype]
         return [torch.zeros([max(1, size) for size in self.settings.shape], dtype=dtype)]
 
     def describe(self) -> Mapping[str, object]:
@@ -102,7 +91,7 @@ class TensorHandler(BaseHandler):
         schema: dict[str, object] = dict(_ITEM)
         if self.settings.input_dtype == "bool":
             schema = {"enum": [True, False, 0, 1]}
-        elif not _DTYPES[self.settings.input_dtype].is_floating_point:
+        elif not DTYPES[self.settings.input_dtype].is_floating_point:
             schema = {"type": "integer"}
         for size in reversed(self.settings.shape or ()):
             limits = {"minItems": 1} if size == -1 else {"minItems": size, "maxItems": size}

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from makemar.handlers.dtypes import name_of
 from makemar.handlers.errors import BadRequestError
 from makemar.handlers.quoting import quote
 
@@ -78,11 +79,13 @@ def from_numbers(elements: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
     try:
         values = array(code, elements)
     except OverflowError as error:
-        raise BadRequestError(f"a number sent lies outside of what {_name(dtype)} holds") from error
+        raise BadRequestError(
+            f"a number sent lies outside of what {name_of(dtype)} holds"
+        ) from error
     except TypeError as error:
         wrong = next((e for e in elements if not _fits(e, dtype)), None)
         kind = "null" if wrong is None else type(wrong).__name__
-        wanted = "numbers" if dtype.is_floating_point else f"{_name(dtype)} values"
+        wanted = "numbers" if dtype.is_floating_point else f"{name_of(dtype)} values"
         raise BadRequestError(f"expected {wanted}, found {kind} among them") from error
     if dtype is torch.bool and values and max(values) > 1:
         raise BadRequestError("expected bool values, found a number above 1")
@@ -95,7 +98,3 @@ def from_numbers(elements: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
 
 def _fits(element: object, dtype: torch.dtype) -> bool:
     return isinstance(element, (int, float) if dtype.is_floating_point else int)
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).partition(".")[2]

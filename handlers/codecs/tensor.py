@@ -11,6 +11,7 @@ from makemar.handlers.codecs.json_text import parse_json
 from makemar.handlers.codecs.npy import is_npy, read_npy
 from makemar.handlers.codecs.numbers import flatten, from_numbers
 from makemar.handlers.codecs.tensor_file import is_safetensors, read_safetensors
+from makemar.handlers.dtypes import name_of
 from makemar.handlers.errors import BadRequestError
 from makemar.handlers.quoting import list_names, quote
 
@@ -87,8 +88,7 @@ def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if cast.dtype == tensor.dtype or dtype.is_floating_point or dtype.is_complex:
         return cast
     if not torch.equal(cast.to(tensor.dtype), tensor):
-        name = str(dtype).partition(".")[2]
-        raise BadRequestError(f"the array holds values that {name} cannot hold")
+        raise BadRequestError(f"the array holds values that {name_of(dtype)} cannot hold")
     return cast
 
 
