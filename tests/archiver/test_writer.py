@@ -7,7 +7,6 @@ import hashlib
 import os
 import re
 import signal
-import stat
 import struct
 import subprocess
 import sys
@@ -88,40 +87,6 @@ def draft(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     elif not hasattr(os, "O_TMPFILE"):
         pytest.skip("this system has no unnamed files")
     return str(request.param)
-
-
-def test_the_same_inputs_give_the_same_bytes(tmp_path, store):
-    order = list({**FILES, "handler.py": "def handle(data, context): ...\n"}.items())
-    digests = set()
-    for number, files in enumerate([order, order[::-1]]):
-        folder = tmp_path / f"place{number}" / ("deeper" * number)
-        for name, contents in files:
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
-            path.chmod([0o600, 0o755][number])
-            os.utime(path, (10**9 * number, 10**9 * number))
-        target = store / f"{number}.mar"
-        code = f"""
-import os
-from pathlib import Path
-from makemar.archiver import *
-os.umask({[0o077, 0o002][number]})
-spec = ArchiveSpec(model_name="pong", version="1.0", handler="handler.py",
-    base=Path({str(folder)!r}), serialized_file=Path("weights.pth"), extra_files=("labels.json",),
-    include=(Include(source=Path("static")),), description="Gr\\u00f6\\u00dfe")
-write_archive(plan_archive(spec), Path({str(target)!r}))
-"""
-        surroundings = [
-            {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "1"},
-            {"TZ": "America/New_York", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "2"},
-        ]
-        environment = {**os.environ, "PYTHONUTF8": "1", **surroundings[number]}
-        environment.pop("SOURCE_DATE_EPOCH", None)
-        subprocess.run([sys.executable, "-c", code], env=environment, check=True, cwd=tmp_path)
-        digests.add(digest(target))
-        assert stat.S_IMODE(target.stat().st_mode) == [0o600, 0o664][number]
-    assert len(digests) == 1
 
 
 def test_source_date_epoch_sets_every_time(project, store, monkeypatch):
