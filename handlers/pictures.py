@@ -35,15 +35,18 @@ PICTURE: Mapping[str, object] = {
 
 
 def _decode_threads() -> int:
-    # Decoding lets go of Python's lock, so cores help; beyond four the model wants them.
-    return max(1, min(4, os.cpu_count() or 1))
+    # Decoding lets go of Python's lock, so cores help; beyond four the model wants them. A
+    # cpuset may leave this process fewer than the machine has.
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return max(1, min(4, cores))
 
 
 @dataclasses.dataclass(frozen=True)
 class PictureSettings(HandlerSettings):
     """`handler:` settings of every family that takes pictures.
 
-    `decode_threads`: as many as there are cores, up to 4. `max_pixels`: larger pictures get 413.
+    `decode_threads`: as many as this process has cores, up to 4. `max_pixels`: larger pictures get 413.
     """
 
     decode_threads: int = dataclasses.field(default_factory=_decode_threads)

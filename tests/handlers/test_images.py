@@ -1,6 +1,10 @@
 """Pictures become exactly what the classic transforms make of them."""
 
 import io
+import os
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -105,3 +109,16 @@ def test_too_many_pixels_are_refused_before_they_are_decoded(edge):
     bomb = encoded(Image.new("1", (edge, edge)))
     with pytest.raises(PayloadTooLargeError, match="pixels, the limit is 1000"):
         read_image(bomb, max_pixels=1000)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux says who may use a core")
+def test_pictures_are_decoded_in_as_many_threads_as_the_process_has_cores():
+    code = """
+        import os
+        from makemar.handlers.pictures import PictureSettings
+        every = sorted(os.sched_getaffinity(0))
+        for count in (1, len(every)):
+            os.sched_setaffinity(0, every[:count])
+            assert PictureSettings().decode_threads == min(4, count), count
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
