@@ -44,14 +44,21 @@ Relative paths start from the folder of the file.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from makemar.archiver.mar_toml_keys import (
+    FLAGS,
+    KEYS,
+    REQUIRED,
+    SILENCE,
+    hint_key,
+    hint_table,
+)
 from makemar.archiver.silence import Silence, find_fault
 from makemar.archiver.spec import ArchiveSpec, Include, parse_include
 from makemar.errors import ArchiveError
@@ -63,31 +70,6 @@ else:
 
 __all__ = ["format_spec", "parse_spec", "read_spec"]
 
-# Table and key -> field of ArchiveSpec; the order is that of format_spec.
-_KEYS: dict[str, dict[str, str]] = {
-    "model": {
-        "name": "model_name",
-        "version": "version",
-        "handler": "handler",
-        "model_file": "model_file",
-        "serialized_file": "serialized_file",
-        "runtime": "runtime",
-        "description": "description",
-    },
-    "files": {
-        "extra": "extra_files",
-        "include": "include",
-        "requirements": "requirements_file",
-        "config": "config_file",
-    },
-    "archive": {"vendor": "vendor", "strict": "strict"},
-    "target": {"python": "target_python", "envelope": "target_envelope"},
-}
-# The table whose keys are the codes of findings.
-_SILENCE = "silence"
-_TABLES = (*_KEYS, _SILENCE)
-_FLAGS = ("strict", "vendor")
-_REQUIRED = ("name", "version", "handler")
 _HEADER = re.compile(r"""\s*\[\s*["']?([^"'\]]*?)["']?\s*\]\s*(?:#.*)?$""")
 _PATHS = ("model_file", "serialized_file", "requirements", "config")
 
@@ -116,7 +98,7 @@ def parse_spec(text: str, base: Path, *, path: Path | None = None) -> ArchiveSpe
     except (RecursionError, ValueError) as error:
         # Brackets a thousand deep, numbers of five thousand digits.
         raise reader.fail(f"TOML that cannot be read: {str(error)[:80]}; write less") from error
-    silence = reader.read_silence(document.pop(_SILENCE, {}))
+    silence = reader.read_silence(document.pop(SILENCE, {}))
     reader.check_keys(document)
     values = reader.read_values(document)
     if silence:
@@ -128,18 +110,17 @@ def format_spec(spec: ArchiveSpec) -> str:
     """Write a specification as the text of a `mar.toml`; what is at its default is left out."""
     default = ArchiveSpec(model_name="", version="", handler="")
     tables = []
-    for table, keys in _KEYS.items():
+    for table, keys in KEYS.items():
         lines = [
             f"{key} = {_format_value(value)}"
             for key, attribute in keys.items()
-            if (value := getattr(spec, attribute)) != getattr(default, attribute)
-            or key in _REQUIRED
+            if (value := getattr(spec, attribute)) != getattr(default, attribute) or key in REQUIRED
         ]
         if lines:
             tables.append("\n".join([f"[{table}]", *lines]) + "\n")
     if spec.silence:
         lines = [f"{_format_key(s.code)} = {_format_value(s.reason)}" for s in spec.silence]
-        tables.append("\n".join([f"[{_SILENCE}]", *lines]) + "\n")
+        tables.append("\n".join([f"[{SILENCE}]", *lines]) + "\n")
     return "\n".join(tables)
 
 
@@ -195,31 +176,31 @@ class _Reader:
     def check_keys(self, document: Mapping[str, object]) -> None:
         """Raise for a table or a key that is unknown, and for one that is missing."""
         for table, content in document.items():
-            if table not in _KEYS and isinstance(content, dict):
-                raise self.fail(f"unknown table [{table}]; {_hint_table(table)}", table)
-            if table not in _KEYS:
-                raise self.fail(f"unknown key {table!r} outside of any table; {_hint_key(table)}")
+            if table not in KEYS and isinstance(content, dict):
+                raise self.fail(f"unknown table [{table}]; {hint_table(table)}", table)
+            if table not in KEYS:
+                raise self.fail(f"unknown key {table!r} outside of any table; {hint_key(table)}")
             if not isinstance(content, dict):
                 raise self.fail(f"{table!r} must be a table; write [{table}] above its keys")
             for key in content:
-                if key not in _KEYS[table]:
-                    hint = _hint_key(key, table)
+                if key not in KEYS[table]:
+                    hint = hint_key(key, table)
                     raise self.fail(f"unknown key {key!r} in [{table}]; {hint}", table, key)
         model = document.get("model", {})
-        for key in _REQUIRED:
+        for key in REQUIRED:
             if not isinstance(model, dict) or key not in model:
                 raise self.fail(f"{key!r} is missing from [model]; add it", "model")
 
     def read_values(self, document: Mapping[str, dict[str, object]]) -> dict[str, Any]:
         """Return the values by the names of ArchiveSpec's fields."""
         return {
-            _KEYS[table][key]: self.convert(table, key, value)
+            KEYS[table][key]: self.convert(table, key, value)
             for table, content in document.items()
             for key, value in content.items()
         }
 
     def convert(self, table: str, key: str, value: object) -> object:
-        if key in _FLAGS:
+        if key in FLAGS:
             if isinstance(value, bool):
                 return value
             raise self.fail(f"{key!r} must be true or false", table, key)
@@ -234,13 +215,13 @@ class _Reader:
     def read_silence(self, table: object) -> tuple[Silence, ...]:
         """Return the codes that are silenced with their reasons; raise for a bad one."""
         if not isinstance(table, dict):
-            raise self.fail(f"{_SILENCE!r} must be a table; write [{_SILENCE}] above its codes")
+            raise self.fail(f"{SILENCE!r} must be a table; write [{SILENCE}] above its codes")
         silences = []
         for code, reason in table.items():
-            text = self.read_text(_SILENCE, code, reason, empty=True)
+            text = self.read_text(SILENCE, code, reason, empty=True)
             silences.append(Silence(code=code, reason=text))
             if fault := find_fault(silences[-1]):
-                raise self.fail(fault, _SILENCE, code)
+                raise self.fail(fault, SILENCE, code)
         return tuple(silences)
 
     def read_text(self, table: str, key: str, value: object, *, empty: bool = False) -> str:
@@ -271,28 +252,3 @@ class _Reader:
 def _is_short(value: object) -> bool:
     """Tell a number that fits into a message; of a longer one not even the text can be made."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**20)
-
-
-def _hint_table(table: str) -> str:
-    close = difflib.get_close_matches(table, _TABLES, n=1)
-    return f"did you mean [{close[0]}]?" if close else f"there are {_brackets(_TABLES)}"
-
-
-def _hint_key(key: str, table: str = "") -> str:
-    """Point to the key that was meant, in this table or in another."""
-    homes = {known: home for home, keys in _KEYS.items() for known in keys}
-    # People who come from the flags or the Python fields write those names.
-    homes_of_fields = {field: known for keys in _KEYS.values() for known, field in keys.items()}
-    known = homes_of_fields.get(key, key)
-    if known not in homes:
-        close = difflib.get_close_matches(key, _KEYS.get(table, homes), n=1)
-        close = close or difflib.get_close_matches(key, homes, n=1)
-        if not close:
-            return f"[{table}] has {', '.join(_KEYS[table])}" if table else "remove it"
-        known = close[0]
-    where = "" if homes[known] == table else f" in [{homes[known]}]"
-    return f"did you mean {known!r}{where}?"
-
-
-def _brackets(tables: Iterable[str]) -> str:
-    return ", ".join(f"[{table}]" for table in tables)

@@ -127,7 +127,7 @@ def _check_first_call(function: Function, path: Path) -> Iterator[Finding]:
 
 
 def _may_have_thought_of_it(node: ast.AST, function: Function, rows: str) -> bool:
-    """Tell what may keep the None from where it does harm: conditions, an early end, a new value."""
+    """Tell what may keep the None from doing harm: a condition, an early end, a new value."""
     if isinstance(node, ast.Return):
         return node is not function.body[-1]
     if isinstance(node, ast.Name):

@@ -44,7 +44,7 @@ def list_vendored(imports: Iterable[Import]) -> tuple[Member, ...]:
 
 
 def list_public_names() -> tuple[str, ...]:
-    """Return the public names of `makemar.handlers`; raises ArchiveError as `list_vendored` does."""
+    """Return the public names of `makemar.handlers`; raises as `list_vendored` does."""
     return tuple(_read_homes(_find_folder(_PACKAGE) / "__init__.py"))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from makemar.configs.quoting import quote
 from makemar.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class ModelDocument:
         for key in data:
             if not isinstance(key, str):
                 raise FatalConfigError(
-                    f"the key {key!r} is not text; put it in quotes", code="config-key"
+                    f"the key {quote(key)} is not text; put it in quotes", code="config-key"
                 )
         return cls(data=data, lines=lines)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from makemar.configs.quoting import quote
 from makemar.configs.values import Kind
 from makemar.errors import ConfigError
 
@@ -26,7 +27,7 @@ class Setting:
 
     def refuse(self, problem: str, value: object, more: str = "") -> ConfigError:
         """Make the error for a value; `problem` is a phrase of the kind."""
-        shown = "what it is" if self.secret else repr(value)
+        shown = "what it is" if self.secret else quote(value)
         return ConfigError(f"{self.key} {problem}, not {shown}{more}", key=self.key)
 
 

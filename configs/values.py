@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from makemar.configs.quoting import quote
 from makemar.configs.spelling import near_match
 
 __all__ = [
@@ -117,9 +118,9 @@ def table(parts: Mapping[str, Kind]) -> Kind:
             return "must be a mapping of settings"
         for key, setting in value.items():
             if key not in parts:
-                hint = near_match(str(key), parts)
+                hint = near_match(key, parts) if isinstance(key, str) else None
                 fix = f"did you mean {hint}?" if hint else f"known are {', '.join(parts)}"
-                return f"must have no setting {key!r} ({fix})"
+                return f"must have no setting {quote(key)} ({fix})"
             if wrong := parts[key].problem(setting):
                 return f"must be right in {key}, which {wrong}"
         return ""
@@ -156,7 +157,8 @@ def _read_number(text: str) -> float:
 def _is_number(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return "must be a positive number"
-    return "" if math.isfinite(value) and value > 0 else "must be a positive number"
+    finite = isinstance(value, int) or math.isfinite(value)
+    return "" if finite and value > 0 else "must be a positive number"
 
 
 def _is_listing(value: object) -> str:

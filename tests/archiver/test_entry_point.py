@@ -1,4 +1,4 @@
-"""Handlers named by module and class: what TorchServe cannot find by itself gets an entry module."""
+"""Handlers named by module and class: what TorchServe cannot find gets an entry module."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def answers(ask_torchserve, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, object]]:
+def answers(
+    ask_torchserve, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[str, object]]:
     """Pack every handler as a directory, and let TorchServe's loader answer from each."""
     base = write(tmp_path_factory.mktemp("project"), FILES)
     out = tmp_path_factory.mktemp("out")
@@ -216,7 +218,11 @@ def test_a_public_class_of_makemar_may_be_named_in_full(project):
         ("pkg.service:Helper", "handler-constructor", "read them in initialize"),
         ("makemar.text_embeder", "handler", "did you mean 'makemar.text_embedder'?"),
         ("makemar.zebra", "handler", "makemar.image_classifier"),
-        ("makemar.handlers:TextEmbeder", "handler-module", "did you mean 'makemar.handlers:TextEmbedder'?"),
+        (
+            "makemar.handlers:TextEmbeder",
+            "handler-module",
+            "did you mean 'makemar.handlers:TextEmbedder'?",
+        ),
         ("image_clasifier", "missing-file", "'image_classifier'"),
         ("image_clasifier", "missing-file", "'makemar.image_classifier'"),
         ("text_embeder", "missing-file", "did you mean makemar's 'text_embedder'?"),

@@ -190,10 +190,11 @@ def test_a_comma_list_may_have_blanks():
 
 def test_the_example_in_the_documentation_is_a_spec(tmp_path):
     from makemar.archiver import mar_toml
+    from makemar.archiver.mar_toml_keys import KEYS
 
     text = (mar_toml.__doc__ or "").partition("\n\n")[2].partition("\n`handler` is one of")[0]
     spec = parse_spec(text, tmp_path)
     assert spec.silence[0].code == "hidden-file"
-    for table, keys in mar_toml._KEYS.items():
+    for table, keys in KEYS.items():
         assert f"[{table}]" in text
         assert all(f"{key} = " in text for key in keys)

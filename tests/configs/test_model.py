@@ -212,3 +212,25 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key() -> None:
 def test_no_text_gives_anything_but_our_own_errors(text: str | bytes) -> None:
     for finding in check_model_config(text):
         assert "\n" not in finding.message
+
+
+HUGE = "0x" + "f" * 5000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"batchSize: {HUGE}",
+        f"batchSize: -{HUGE}",
+        f"minWorkers: {HUGE}\nmaxWorkers: 1",
+        f"deviceIds: [{HUGE}]",
+        f"? {HUGE}\n: 1",
+        f"torchrun:\n  ? {HUGE}\n  : 1",
+        "batchSize: 0b" + "1" * 50_000,
+        "batchSize: " + "9" * 5000,
+        "batchSize: [" + "1, " * 5000 + "]",
+    ],
+)
+def test_a_number_that_python_cannot_write_is_one_short_line(text: str) -> None:
+    (finding,) = check_model_config(text)[:1]
+    assert len(finding.message) < 400
