@@ -60,8 +60,9 @@ class ReplySnapshot:
 
 
 def part(context: Any, indices: Sequence[int]) -> Any:
-    """Return a context for these requests alone, numbered from 0."""
+    """Return a context for these requests alone, numbered from 0; `whole` is that of the batch."""
     view = copy.copy(context)
+    view.whole = context
     view.request_ids = {new: context.get_request_id(old) for new, old in enumerate(indices)}
     view.request_processor = [context.request_processor[old] for old in indices]
     return view

@@ -30,6 +30,8 @@ class Streams:
     @classmethod
     def of(cls, context: Any) -> Streams:
         """Return those of a context; from the first call on it has some."""
+        # Of a part of a batch: TorchServe asks the whole one.
+        context = getattr(context, "whole", context)
         known = getattr(context, "stopping_criteria", None)
         if not isinstance(known, Streams):
             known = context.stopping_criteria = cls(context)
@@ -52,8 +54,8 @@ def event(content: Mapping[str, object]) -> bytes:
     return b"data: " + json.dumps(content, separators=(",", ":")).encode("ascii") + b"\n\n"
 
 
-def send_parts(context: Any, parts: Mapping[int, bytes], content_type: str) -> bool:
-    """Send each of some requests, by its index in the batch, a part of its reply.
+def send_parts(context: Any, parts: Mapping[str, bytes], content_type: str) -> bool:
+    """Send each of some requests, by its id, a part of its reply.
 
     Returns False where nothing can be sent: outside TorchServe's worker. TorchServe 0.12 answers
     in chunks, with the status and headers of the first; what the handler returns is the last one.
@@ -61,12 +63,16 @@ def send_parts(context: Any, parts: Mapping[int, bytes], content_type: str) -> b
     if getattr(context, "cl_socket", None) is None:
         return False
     handler = importlib.import_module("ts.handler_utils.utils")
-    for index in parts:
+    ids = {index: name for index, name in context.request_ids.items() if name in parts}
+    for index in ids:
         context.set_response_content_type(index, content_type)
-    ids = {index: context.get_request_id(index) for index in parts}
     Streams.of(context).begin(ids)
     # Only these requests are in the message; the others of the batch go on waiting.
     handler.send_intermediate_predict_response(
-        dict(parts), ids, "Intermediate Prediction success", 200, context
+        {index: parts[name] for index, name in ids.items()},
+        ids,
+        "Intermediate Prediction success",
+        200,
+        context,
     )
     return True

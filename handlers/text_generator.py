@@ -72,8 +72,9 @@ class Prompt(TokenizedText):
     def __init__(self, tokenized: TokenizedText, options: GenerationOptions) -> None:
         super().__init__(tokenized.text, tokenized.encoding)
         self.options = options
-        # Set for a request that wants its answer in parts.
-        self.index: int | None = None
+        # The request that wants its answer in parts. By its id: where it stands in a batch differs
+        # between the batch and the part of it that runs.
+        self.streamed_to: str | None = None
         self.sent = ""
 
 
@@ -106,7 +107,7 @@ class TextGenerator(TextHandler):
         )
         if not envelope.several:
             (prompt,) = prompts
-            prompt.index = request.index if prompt.options.stream else None
+            prompt.streamed_to = request.id if prompt.options.stream else None
             return prompt
         if any(prompt.options.stream for prompt in prompts):
             raise BadRequestError("only a request with a single text can be streamed")
@@ -144,7 +145,7 @@ class TextGenerator(TextHandler):
             for prompt in batch.samples
         ]
         pairs = list(zip(batch.samples, rows))
-        streamed = [(p.index, p, row) for p, row in pairs if p.index is not None]
+        streamed = [(p.streamed_to, p, row) for p, row in pairs if p.streamed_to is not None]
         try:
             generate(rows, self._network(), after_step=lambda: self._publish(streamed))
         except BaseException as error:  # noqa: BLE001
@@ -167,7 +168,7 @@ class TextGenerator(TextHandler):
             facts["logprobs"] = row.logprobs
         if row.failed:
             facts.update(error=row.failed.message, request_id=request.id)
-        if prompt.index is None:
+        if prompt.streamed_to is None:
             return {"text": row.text, **facts}
         rest = row.text[len(prompt.sent) :]
         events = [event({"text": rest})] if rest else []
@@ -221,15 +222,15 @@ class TextGenerator(TextHandler):
         for prompt, row in pairs:
             row.failed, row.reason = told, "error"
             if prompt.sent:
-                name = self.context.get_request_id(prompt.index)
+                name = prompt.streamed_to
                 logger.error("request %s broke off: %s", name, told.message, exc_info=error)
 
-    def _publish(self, streamed: Sequence[tuple[int, Prompt, Row]]) -> None:
+    def _publish(self, streamed: Sequence[tuple[str, Prompt, Row]]) -> None:
         """Send what is new of each text; a row that runs again repeats nothing.
 
-        `streamed` holds the index of each request that wants parts, its prompt and its row.
+        `streamed` holds the id of each request that wants parts, its prompt and its row.
         """
-        settled = [(index, prompt, row.settled()) for index, prompt, row in streamed]
+        settled = [(name, prompt, row.settled()) for name, prompt, row in streamed]
         grown = [(i, prompt, text) for i, prompt, text in settled if len(text) > len(prompt.sent)]
         parts = {i: event({"text": text[len(prompt.sent) :]}) for i, prompt, text in grown}
         if parts and send_parts(self.context, parts, EVENTS):

@@ -398,3 +398,22 @@ def test_a_network_that_is_not_causal_is_named(build, answer):
         (reply,) = ask(handler, ["abc"])
         assert reply.status == 500
         assert "the network" in reply.json()["message"]
+
+
+def test_parts_reach_their_own_client_beside_requests_that_failed(build):
+    """The stages then see a part of the batch, in which requests have other places."""
+
+    class Own(TextGenerator):
+        def postprocess(self, data):
+            return super().postprocess(data)
+
+    handler = build(Own, max_new_tokens=6)
+    prompts = [body(""), body("the cat", stream=True), body("a", stream=True)]
+    messages, last, context = stream(handler, prompts)
+    assert {name for message in messages for name in message} == {"request-1", "request-2"}
+    for index, text in ((1, "the cat"), (2, "a")):
+        whole = json.loads(ask(handler, [body(text)])[0].body)
+        sent = "".join(message.get(f"request-{index}", "") for message in messages)
+        parts = events(sent + last[index].decode())
+        assert "".join(part.get("text", "") for part in parts) == whole["text"]
+    assert [context.stopping_criteria[i](last[i]) for i in range(3)] == [None, True, True]
