@@ -12,6 +12,7 @@ __all__ = ["LONGEST_NAME", "BadPickle", "PickleImport", "PickleMachine", "may_be
 LONGEST_NAME = 512
 _MAX_TEXTS = 1_000_000
 _MAX_LINE = 64 << 20
+_LONGEST = 1 << 40
 _MAX_INNER = 64 << 20
 _MAX_PICKLES_INSIDE = 10_000
 
@@ -31,8 +32,9 @@ class BadPickle(Exception):  # noqa: N818 - it never leaves the room
     """The unpickler would raise here."""
 
 
-# What the stack holds of a value: its text, if it is one, else nothing.
-_Value = str | None
+# What the stack holds of a value: its text, if it is one, else None. Other opcodes than the plain
+# ones may keep more of it.
+_Value = object
 
 
 class PickleMachine:
@@ -50,7 +52,8 @@ class PickleMachine:
         self.protocol = 0
         self.stack: list[_Value] = []
         self._marks: list[int] = []
-        self._memo: dict[int, str] = {}
+        self._memo: dict[int, object] = {}
+        self.last_import: PickleImport | None = None
         self._memoized = 0
         self._has_put = False
 
@@ -76,6 +79,8 @@ class PickleMachine:
 
     def skip(self, size: int) -> None:
         """Pass over so many bytes, which have to be there."""
+        if size > _LONGEST:
+            raise BadPickle("it holds a length that cannot be")
         if size > 0:
             self.stream.seek(size - 1, 1)
             self.take(1)
@@ -98,6 +103,13 @@ class PickleMachine:
         if not self._marks:
             raise BadPickle("it takes more from the stack than there is")
         del self.stack[self._marks.pop() :]
+
+    def take_mark(self, most: int) -> list[object] | None:
+        """Take the last mark and all above it, which is returned if it is no more than `most`."""
+        start = self._marks[-1] if self._marks else 0
+        values = self.stack[start:] if len(self.stack) - start <= most else None
+        self.pop_mark()
+        return values
 
     def mark(self) -> None:
         """Mark where the stack ends now."""
@@ -154,7 +166,8 @@ class PickleMachine:
                 module, name = NAME_MAPPING[module, name]
             else:
                 module = IMPORT_MAPPING.get(module, module)
-        self.imports.add(PickleImport(module=module, name=name))
+        self.last_import = PickleImport(module=module, name=name)
+        self.imports.add(self.last_import)
 
     def constant(self, size: int, *, text: bool) -> bytes | None:
         """Pass over bytes or a text; return it if it is no longer than a name can be.

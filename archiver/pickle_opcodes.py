@@ -19,7 +19,6 @@ __all__ = ["STEPS", "UNKNOWN", "Step"]
 
 UNKNOWN = PickleImport(module="?", name="?")
 _NEWEST_PROTOCOL = 5
-_LONGEST = 1 << 40
 
 Step = Callable[[PickleMachine], None]
 
@@ -87,7 +86,7 @@ def _bytes(length: Callable[[PickleMachine], int]) -> Step:
 def _length(size: int, *, signed: bool = False) -> Callable[[PickleMachine], int]:
     def read(machine: PickleMachine) -> int:
         length = machine.take_number(size, signed=signed)
-        if not 0 <= length <= _LONGEST:
+        if length < 0:
             raise BadPickle("it holds a length that cannot be")
         return length
 
@@ -129,10 +128,11 @@ def _stack_global(machine: PickleMachine) -> None:
     machine.pop(1)
     module = machine.top()
     machine.pop(1)
-    if module is None or name is None:
-        machine.imports.add(UNKNOWN)
-    else:
+    if isinstance(module, str) and isinstance(name, str):
         machine.found(module, name)
+    else:
+        machine.last_import = UNKNOWN
+        machine.imports.add(UNKNOWN)
     machine.push()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
+from makemar.archiver.compressed_pickle import is_compressed, open_inflated
 from makemar.archiver.pickle_machine import BadPickle, may_be_pickle
 
 __all__ = ["FoundPickle", "PickleKind", "find_pickles"]
@@ -24,7 +25,7 @@ _MAX_ROW = 100_000
 _NAMES = frozenset((".ckpt", ".joblib", ".pickle", ".pkl", ".pt", ".pt2", ".pth", ".th"))
 # Files of many formats; some are pickles.
 _MAYBE = frozenset((".bin", ".dat", ".data", ".model", ".sav"))
-_NESTED_ZIPS = 3
+_NESTED = 3
 _BUFFER = 1 << 20
 _MAX_INFLATED = 1 << 30
 _MAX_HEADER = 1 << 20
@@ -56,22 +57,27 @@ class FoundPickle:
     row: int = 1
 
 
-def find_pickles(stream: BinaryIO, name: str, *, zips: int = 0) -> Iterator[FoundPickle]:
+def find_pickles(stream: BinaryIO, name: str, *, depth: int = 0) -> Iterator[FoundPickle]:
     """Yield the places in a seekable stream, which is read from its start.
 
     `name` is the file's: its suffixes tell a pickle that has no header. Raises BadPickle where a
     zip or a header cannot be read.
     """
+    if depth > _NESTED:
+        raise BadPickle("there is too much in one another")
     stream.seek(0)
     start = stream.read(len(_LEGACY))
     stream.seek(0)
     suffixes = {suffix.lower() for suffix in PurePosixPath(name).suffixes}
     if start.startswith(_ZIP):
-        yield from _in_zip(stream, zips)
+        yield from _in_zip(stream, depth)
     elif start.startswith(_NUMPY):
         yield from _in_npy(stream)
     elif start == _LEGACY:
         yield FoundPickle(place="", stream=stream, kind=PickleKind.TORCH, row=_LEGACY_PICKLES)
+    elif suffixes & _NAMES and is_compressed(start):
+        with open_inflated(stream) as inflated:
+            yield from find_pickles(inflated, PurePosixPath(name).stem + ".pkl", depth=depth + 1)
     elif suffixes & (_NAMES | _MAYBE) or may_be_pickle(start):
         yield FoundPickle(
             place="",
@@ -84,8 +90,6 @@ def find_pickles(stream: BinaryIO, name: str, *, zips: int = 0) -> Iterator[Foun
 
 
 def _in_zip(stream: BinaryIO, depth: int) -> Iterator[FoundPickle]:
-    if depth == _NESTED_ZIPS:
-        raise BadPickle("there are zips in zips in zips")
     with _translate(), zipfile.ZipFile(stream) as archive:
         infos = archive.infolist()
         kind = _zip_kind([info.filename for info in infos])
@@ -108,7 +112,7 @@ def _in_member(
     if suffix in (".pkl", ".pickle"):
         yield FoundPickle(place=name, stream=member, kind=kind)
         return
-    for found in find_pickles(member, name, zips=depth + 1):
+    for found in find_pickles(member, name, depth=depth + 1):
         place = f"{name}: {found.place}" if found.place else name
         yield replace(found, place=place)
 

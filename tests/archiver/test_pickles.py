@@ -1,16 +1,21 @@
 """Weight files are judged by what loading them would import; nothing of them is ever run."""
 
+import bz2
+import gzip
 import io
 import itertools
+import lzma
 import os
 import pickle
 import pickletools
 import struct
 import time
 import zipfile
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -185,6 +190,45 @@ def test_arrays_of_objects_are_scanned_and_others_are_not(tmp_path, attack):
     assert "unsafe-pickle" in codes(tmp_path / "bad.npz")
 
 
+def joblib_values(attack):
+    numbers = [np.arange(3.0), np.zeros((0, 3)), np.ones((2, 5), order="F"), np.float32(3)]
+    texts = [np.array(["x", "yy"]), np.array(["2020-01-01"], dtype="M8[ns]"), np.array([b"abc"])]
+    fields = np.zeros(2, dtype=[("a", "i4"), ("b", "f8")])
+    return {
+        "numbers": (numbers, False),
+        "texts": (texts, False),
+        "fields": ([fields, fields], False),
+        "objects": ([np.array([{1: 2}], dtype=object), np.ones(1000)], False),
+        "after an array": ([np.arange(300), attack], True),
+        "in an array": ([np.array([attack], dtype=object), np.zeros(3)], True),
+        "in a field": (np.array([(1, attack)], dtype=[("a", "i4"), ("b", "O")]), True),
+    }
+
+
+@pytest.mark.parametrize("compress", [0, ("zlib", 3), ("gzip", 3), ("bz2", 3), ("xz", 3)])
+@pytest.mark.parametrize("case", joblib_values(None))
+def test_files_of_joblib_are_followed_past_their_arrays(tmp_path, attack, case, compress):
+    value, dangerous = joblib_values(attack)[case]
+    joblib.dump(value, tmp_path / "w.joblib", compress=compress)
+    expected = {"unsafe-pickle", "pickle-import"} if dangerous else {"pickle-import"}
+    assert set(codes(tmp_path / "w.joblib")) == expected
+
+
+def test_a_compressed_bomb_is_not_inflated(tmp_path, monkeypatch):
+    monkeypatch.setattr("makemar.archiver.compressed_pickle._MOST", 20 << 20)
+    with gzip.open(tmp_path / "w.pkl.gz", "wb", 1) as stream:
+        for _ in range(25):
+            stream.write(bytes(1 << 20))
+    (finding,) = scan_weights(tmp_path / "w.pkl.gz")
+    assert "inflates to over a GiB" in finding.message
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress, bz2.compress, lzma.compress])
+def test_a_truncated_compressed_pickle_is_damaged(tmp_path, compress):
+    (tmp_path / "w.pkl").write_bytes(compress(pickle.dumps(list(range(1000))))[:-9])
+    assert codes(tmp_path / "w.pkl") == ["damaged-pickle"]
+
+
 GLOBALS = {
     "builtins eval": True,
     "__builtin__ eval": True,
@@ -308,16 +352,8 @@ def test_a_broken_pickle_is_one_clear_finding(data):
 
 
 def test_endless_opcodes_end_somewhere():
-    class Endless(io.RawIOBase):
-        def readable(self):
-            return True
-
-        def readinto(self, buffer):
-            buffer[:] = b"N0" * (len(buffer) // 2)
-            return len(buffer)
-
     budget = Budget(left=100_000)
-    assert "opcodes" in walk_pickle(io.BufferedReader(Endless(), 1 << 16), budget).problem
+    assert "opcodes" in walk_pickle(io.BytesIO(b"N0" * 100_000), budget).problem
     assert Budget().left < 20_000_000
 
 
