@@ -46,7 +46,8 @@ def _decode_threads() -> int:
 class PictureSettings(HandlerSettings):
     """`handler:` settings of every family that takes pictures.
 
-    `decode_threads`: as many as this process has cores, up to 4. `max_pixels`: larger pictures get 413.
+    `decode_threads`: as many as this process has cores, up to 4. `max_pixels`: larger pictures get
+    413.
     """
 
     decode_threads: int = dataclasses.field(default_factory=_decode_threads)
