@@ -3,6 +3,13 @@
 from makemar.archiver.archive_format import ArchiveFormat
 from makemar.archiver.codes import CODES, FindingCode
 from makemar.archiver.container import StoredMember
+from makemar.archiver.diff import (
+    ArchiveDiff,
+    KeyChange,
+    MemberChange,
+    WeightsDiff,
+    diff_archives,
+)
 from makemar.archiver.draft import write_text
 from makemar.archiver.identity import is_addressable
 from makemar.archiver.integrity import check_record
@@ -14,40 +21,61 @@ from makemar.archiver.pickle_scan import PickleScan, scan_pickle
 from makemar.archiver.pickles import scan_weights
 from makemar.archiver.plan import ArchivePlan, plan_archive
 from makemar.archiver.reader import Archive, RecordState, read_archive
+from makemar.archiver.record import RecordLine
+from makemar.archiver.sbom import make_sbom
+from makemar.archiver.signature import check_signature, sign_archive, signature_path
+from makemar.archiver.signing_key import create_signing_key
 from makemar.archiver.silence import Silence, parse_silence
 from makemar.archiver.spec import ArchiveSpec, Include, parse_include, split_extra_files
+from makemar.archiver.tensors import TensorChange
+from makemar.archiver.unpack import unpack_archive
+from makemar.archiver.verify import verify_archive
 from makemar.archiver.writer import WrittenArchive, write_and_hash, write_archive
 
 __all__ = [
     "CODES",
     "Archive",
+    "ArchiveDiff",
     "ArchiveFormat",
     "ArchivePlan",
     "ArchiveSpec",
     "FindingCode",
     "Include",
+    "KeyChange",
     "Manifest",
     "Member",
+    "MemberChange",
     "PickleImport",
     "PickleScan",
+    "RecordLine",
     "RecordState",
     "Silence",
     "StoredMember",
+    "TensorChange",
+    "WeightsDiff",
     "WrittenArchive",
     "check_record",
+    "check_signature",
+    "create_signing_key",
+    "diff_archives",
     "format_manifest",
     "format_spec",
     "is_addressable",
+    "make_sbom",
     "parse_include",
     "parse_manifest",
-    "parse_spec",
     "parse_silence",
+    "parse_spec",
     "plan_archive",
     "read_archive",
     "read_spec",
     "scan_pickle",
     "scan_weights",
+    "sign_archive",
+    "signature_path",
     "split_extra_files",
+    "unpack_archive",
+    "verify_archive",
     "write_and_hash",
     "write_archive",
     "write_text",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import struct
 import tarfile
 import zipfile
@@ -17,6 +18,10 @@ from typing import IO
 
 from makemar.archiver.archive_format import ArchiveFormat
 from makemar.archiver.copying import CHUNK
+from makemar.archiver.directory_contents import find_top
+from makemar.archiver.fault import make_error
+from makemar.archiver.tar_contents import strip_first
+from makemar.archiver.zip_stream import find_unreadable
 from makemar.errors import ArchiveError, IntegrityError, MakeMarError
 
 __all__ = [
@@ -28,7 +33,7 @@ __all__ = [
     "walk_archive",
 ]
 
-_ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
+_ZIP, _EMPTY_ZIP, _GZIP = b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b"
 _SMALL = 16 << 20
 # What zipfile, tarfile and gzip raise over wild bytes, documented and not.
 _DAMAGE = (
@@ -47,10 +52,15 @@ _DAMAGE = (
 
 @dataclass(frozen=True, kw_only=True)
 class StoredMember:
-    """A file inside an archive: its name there, and its unpacked size in bytes."""
+    """A file inside an archive: its name there, and its unpacked size in bytes.
+
+    `compression` is empty for one that is stored or deflated, else the name of a method that
+    TorchServe cannot read.
+    """
 
     name: str
     size: int
+    compression: str = ""
 
 
 # Opens a member's contents, while walk_archive stands at it.
@@ -60,30 +70,52 @@ Opener = Callable[[], IO[bytes]]
 def detect_format(path: Path) -> ArchiveFormat:
     """Return the format that TorchServe takes an archive for, which its name alone decides.
 
-    Raises ArchiveError if it is not there, or its contents are of another format.
+    Raises ArchiveError if it is not there, and, with a finding, if its contents are of another
+    format. Pipes and devices are not opened.
     """
     if path.is_dir():
         return ArchiveFormat.DIRECTORY
+    named_mar = path.name.endswith(".mar")
+    if reason := _find_misfit(path, _read_start(path), named_mar=named_mar):
+        code, message, fix = reason
+        finding = make_error(code, message, path, fix=fix)
+        raise ArchiveError(f"{path}: {message}; {fix}", path=path, findings=(finding,))
+    return ArchiveFormat.MAR if named_mar else ArchiveFormat.TGZ
+
+
+def _read_start(path: Path) -> bytes:
     try:
+        # Opening a pipe would wait for whoever writes into it.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ArchiveError(
+                f"{path}: is a pipe, a device or a socket; copy it to a file first", path=path
+            )
         with path.open("rb") as file:
-            start = file.read(len(_ZIP))
+            return file.read(len(_ZIP))
     except OSError as error:
         reason = error.strerror or str(error)
         raise ArchiveError(
             f"{path}: cannot be read: {reason}; check the path", path=path
         ) from error
-    named_mar = path.name.endswith(".mar")
-    if named_mar and start != _ZIP:
-        advice = "rename it to .tar.gz" if start.startswith(_GZIP) else "pack it again"
-        raise ArchiveError(f"{path}: named .mar, but no zip starts here; {advice}", path=path)
-    if not named_mar and not start.startswith(_GZIP):
-        what = (
-            "a zip, which TorchServe reads only if its name ends with .mar; rename it"
-            if start == _ZIP
-            else "neither a .mar nor a .tar.gz archive; name one, or pack it again"
-        )
-        raise ArchiveError(f"{path}: is {what}", path=path)
-    return ArchiveFormat.MAR if named_mar else ArchiveFormat.TGZ
+
+
+def _find_misfit(path: Path, start: bytes, *, named_mar: bool) -> tuple[str, str, str] | None:
+    """Return code, message and fix where what a file's name promises does not begin in it."""
+    if start == _ZIP if named_mar else start.startswith(_GZIP):
+        return None
+    if named_mar:
+        message = "named .mar, but no zip starts here"
+        if start.startswith(_GZIP):
+            return "misnamed-archive", message, "rename it to .tar.gz"
+        junk = start != _EMPTY_ZIP and zipfile.is_zipfile(path)
+        code = "leading-bytes" if junk else "not-an-archive"
+        return code, message, "pack it again"
+    if start == _ZIP:
+        message = "is a zip, which TorchServe reads only if its name ends with .mar"
+        return "misnamed-archive", message, "rename it"
+    message = "is neither a .mar nor a .tar.gz archive"
+    code = "plain-tar" if start and tarfile.is_tarfile(path) else "not-an-archive"
+    return code, message, "name one, or pack it again"
 
 
 def walk_archive(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
@@ -142,14 +174,18 @@ def _walk_zip(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
         for info in archive.infolist():
             if not info.filename.endswith("/"):
                 # By info, not by name: that would open the last of two duplicates.
-                member = StoredMember(name=info.filename, size=info.file_size)
+                member = StoredMember(
+                    name=info.filename,
+                    size=info.file_size,
+                    compression=find_unreadable(info.compress_type),
+                )
                 yield member, partial(archive.open, info)
 
 
 def _walk_tarball(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
     with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r:") as archive:
         for info in archive:
-            name = info.name.lstrip("/").partition("/")[2]
+            name = strip_first(info.name)
             if info.isreg() and name:
                 yield StoredMember(name=name, size=info.size), partial(_extract, archive, info)
         # tarfile takes a broken header for the end; gzip's checksum, at the real end, tells.
@@ -165,8 +201,7 @@ def _extract(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _walk_directory(path: Path) -> Iterator[tuple[StoredMember, Opener]]:
-    children = list(path.iterdir())
-    top = children[0] if len(children) == 1 and children[0].is_dir() else path
+    top = find_top(path)
     for folder, folders, files in os.walk(top):
         # A server that loaded the directory leaves compiled files in it.
         folders[:] = sorted(name for name in folders if name != "__pycache__")

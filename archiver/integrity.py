@@ -2,79 +2,51 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from makemar.archiver.container import Opener, read_small, translate_damage, walk_archive
-from makemar.archiver.copying import CHUNK
+from makemar.archiver.fault import FETCH_AGAIN, make_error, make_warning
 from makemar.archiver.member import RECORD_NAME
-from makemar.archiver.record import RecordLine, encode_digest, parse_record
+from makemar.archiver.record import parse_record
+from makemar.archiver.survey import Survey, survey_archive
 from makemar.errors import Finding, IntegrityError, Severity
 
-__all__ = ["check_record"]
+__all__ = ["check_record", "compare_record"]
 
 
 def check_record(path: Path) -> tuple[Finding, ...]:
     """Read every byte of an archive and return where it departs from its RECORD.
 
     An archive without one, such as torch-model-archiver's, gets a warning. Raises ArchiveError if
-    it is no archive at all.
+    the path cannot be read.
     """
-    lines: list[RecordLine] = []
-    text: bytes | None = None
+    survey = survey_archive(path)
+    errors = [found for found in survey.findings if found.severity is Severity.ERROR]
+    return (*errors, *(compare_record(survey) if survey.whole else ()))
+
+
+def compare_record(survey: Survey) -> Iterator[Finding]:
+    """Yield where an archive that was read to its end departs from its RECORD."""
+    path = survey.path
+    if RECORD_NAME not in survey.lines:
+        message = f"there is no {RECORD_NAME}, so nothing tells whether it is what was packed"
+        yield make_warning("no-record", message, path)
+        return
     try:
-        with translate_damage(path):
-            for member, open_it in walk_archive(path):
-                if member.name == RECORD_NAME:
-                    text = read_small(member, open_it, path)
-                else:
-                    lines.append(_hash(member.name, open_it))
-        recorded = None if text is None else parse_record(text)
+        recorded = {line.name: line for line in parse_record(survey.texts.get(RECORD_NAME, b"?"))}
     except IntegrityError as error:
-        return (_error("damaged-archive", str(error), path),)
-    if recorded is None:
-        message = f"there is no {RECORD_NAME}, so nothing tells whether it is whole"
-        fix = "pack it with make-mar"
-        return (
-            Finding(
-                code="no-record", severity=Severity.WARNING, message=message, fix=fix, path=path
-            ),
-        )
-    return tuple(_compare(lines, recorded, path))
-
-
-def _hash(name: str, open_it: Opener) -> RecordLine:
-    digest, size = hashlib.sha256(), 0
-    with open_it() as stream:
-        while chunk := stream.read(CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return RecordLine(name=name, digest=encode_digest(digest.digest()), size=size)
-
-
-def _compare(
-    found: list[RecordLine], recorded: tuple[RecordLine, ...], path: Path
-) -> Iterator[Finding]:
-    expected = {line.name: line for line in recorded}
-    seen: set[str] = set()
-    for line in found:
-        if line.name in seen:
-            yield _error("duplicate-member", f"{line.name!r} is in it twice", path)
-        elif line.name not in expected:
-            yield _error("unrecorded-member", f"{line.name!r} was added later", path)
-        elif line != expected[line.name]:
-            yield _error("changed-member", f"{line.name!r} is not what was packed", path)
-        seen.add(line.name)
-    for name in sorted(expected.keys() - seen):
+        yield _error("damaged-record", str(error), path)
+        return
+    for name, line in survey.lines.items():
+        if name == RECORD_NAME:
+            continue
+        if name not in recorded:
+            yield _error("unrecorded-member", f"{name!r} was added later", path)
+        elif line != recorded[name]:
+            yield _error("changed-member", f"{name!r} is not what was packed", path)
+    for name in sorted(recorded.keys() - survey.lines.keys()):
         yield _error("missing-member", f"{name!r} was packed and is gone", path)
 
 
 def _error(code: str, message: str, path: Path) -> Finding:
-    return Finding(
-        code=code,
-        severity=Severity.ERROR,
-        message=message,
-        fix="fetch the archive again from whoever packed it",
-        path=path,
-    )
+    return make_error(code, message, path, fix=FETCH_AGAIN)

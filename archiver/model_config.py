@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import count
 
@@ -15,7 +16,7 @@ _MOST_VALUES = 100_000
 def read_config(text: bytes) -> dict[str, object] | None:
     """Return the keys of a `model-config.yaml`; None if TorchServe could not live with it.
 
-    Only plain values come back: dates and the like as texts. What aliases blow up to more than
+    Only what JSON knows comes back: dates, nan and inf as texts. What aliases blow up to more than
     100,000 values is None too.
     """
     from makemar.configs import ModelDocument
@@ -36,4 +37,6 @@ def _plain(value: object, budget: Iterator[int]) -> object:
         return {str(key): _plain(item, budget) for key, item in value.items()}
     if isinstance(value, (list, tuple, set)):
         return [_plain(item, budget) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has neither nan nor inf
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

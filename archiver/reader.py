@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,11 +15,14 @@ from makemar.archiver.container import (
     translate_damage,
     walk_archive,
 )
+from makemar.archiver.content import Content
+from makemar.archiver.fault import make_error
 from makemar.archiver.manifest import Manifest, parse_manifest
 from makemar.archiver.member import MANIFEST_NAME, RECORD_NAME
 from makemar.archiver.model_config import read_config
 from makemar.archiver.record import parse_record
-from makemar.errors import IntegrityError, ManifestError
+from makemar.archiver.stored_names import check_name
+from makemar.errors import Finding, IntegrityError, ManifestError
 
 __all__ = ["Archive", "RecordState", "read_archive"]
 
@@ -34,7 +37,11 @@ class RecordState(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """An archive as it was read; `config` is None if there is no usable one in it."""
+    """An archive as it was read; `config` is None if there is no usable one in it.
+
+    `findings` is what is wrong at first sight: names that lead elsewhere, compressions that
+    TorchServe cannot read. `verify_archive` looks at everything.
+    """
 
     path: Path
     archive_format: ArchiveFormat
@@ -42,6 +49,7 @@ class Archive:
     members: tuple[StoredMember, ...]
     record: RecordState
     config: Mapping[str, object] | None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def size(self) -> int:
@@ -58,6 +66,7 @@ class Archive:
             "members": [{"name": m.name, "size": m.size} for m in self.members],
             "record": self.record.value,
             "config": self.config,
+            "findings": [str(finding) for finding in self.findings],
         }
 
 
@@ -88,7 +97,16 @@ def read_archive(path: Path) -> Archive:
         members=members,
         record=_compare_record(texts.get(RECORD_NAME), members),
         config=config,
+        findings=tuple(_find_faults(members, path)),
     )
+
+
+def _find_faults(members: tuple[StoredMember, ...], path: Path) -> Iterator[Finding]:
+    for member in members:
+        yield from check_name(Content(name=member.name), path)
+        if member.compression:
+            message = f"{member.name!r} is compressed with {member.compression}"
+            yield make_error("compression", f"{message}, which TorchServe cannot read", path)
 
 
 def _read_members(

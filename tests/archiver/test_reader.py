@@ -255,7 +255,7 @@ def rewritten(path: Path, change) -> Path:
         (lambda members: [*members, ("evil.py", b"")], ["unrecorded-member"]),
         (lambda members: [m for m in members if m[0] != "data/a.txt"], ["missing-member"]),
         (lambda members: [m for m in members if "RECORD" not in m[0]], ["no-record"]),
-        (lambda members: [*members[:-1], ("MAR-INF/RECORD", b"x,y,z\n")], ["damaged-archive"]),
+        (lambda members: [*members[:-1], ("MAR-INF/RECORD", b"x,y,z\n")], ["damaged-record"]),
     ],
     ids=["same", "order", "changed", "added", "gone", "no record", "broken record"],
 )
@@ -273,8 +273,8 @@ def test_a_member_that_is_there_twice_is_named(plan, store):
         zipfile.ZipFile(path, "a") as archive,
     ):
         archive.writestr("handler.py", "evil")
-    (finding,) = check_record(path)
-    assert finding.code == "duplicate-member"
+    codes = [finding.code for finding in check_record(path)]
+    assert codes == ["duplicate-member", "changed-member"]
     assert read_archive(path).record is RecordState.DIFFERS
 
 
@@ -285,5 +285,9 @@ def test_one_flipped_bit_in_the_weights_is_found_in_every_format(plan, store):
         contents = bytearray(file.read_bytes())
         contents[len(contents) // 2] ^= 1
         file.write_bytes(contents)
-        assert {f.code for f in check_record(path)} <= {"damaged-archive", "changed-member"}
+        assert {f.code for f in check_record(path)} <= {
+            "damaged-archive",
+            "damaged-member",
+            "changed-member",
+        }
         assert check_record(path) != ()

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -56,3 +59,36 @@ def test_what_is_no_archive_is_one_line(make_mar, tmp_path: Path) -> None:
     (tmp_path / "odd\nname.mar").write_text("hello")
     make_mar("inspect", tmp_path / "odd\nname.mar").assert_failed("odd\\nname.mar")
     make_mar("inspect").assert_failed("missing argument", code=2)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(make_mar, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.mar")
+    make_mar("inspect", tmp_path / "pipe.mar").assert_failed("is a pipe")
+
+
+def test_what_a_server_would_stumble_over_is_pointed_out(make_mar, tmp_path: Path) -> None:
+    path = tmp_path / "m.mar"
+    with zipfile.ZipFile(path, "w") as packed:
+        manifest = {"model": {"modelName": "m", "handler": "h.py"}}
+        packed.writestr("MAR-INF/MANIFEST.json", json.dumps(manifest))
+        packed.writestr("../evil.txt", "x")
+        packed.writestr("/evil.txt", "x")
+        packed.writestr("data.bin", "x", zipfile.ZIP_LZMA)
+    done = make_mar("inspect", path)
+    assert done.code == 0
+    for code in ("unsafe-name", "absolute-name", "compression"):
+        assert f"error[{code}]" in done.err
+    assert "make-mar verify" in done.err
+    assert len(make_mar("inspect", path, "--json").data["findings"]) == 3
+
+
+def test_its_json_is_strict_whatever_is_in_the_config(make_mar, model: Path) -> None:
+    (model / "conf.yaml").write_text("handler: {a: .nan, b: -.inf, c: 1.5}\n")
+    assert make_mar(*FLAGS, "--config-file", "conf.yaml", cwd=model).code == 0
+    done = make_mar("inspect", "echo.mar", "--json", cwd=model)
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    data = json.loads(done.out, parse_constant=refuse)
+    assert data["config"]["handler"] == {"a": "nan", "b": "-inf", "c": 1.5}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from makemar.cli.failure import complain, report_findings
 from makemar.cli.output import format_size, write_json, write_line
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ def inspect_archive(
     from makemar.archiver import read_archive
 
     found = read_archive(archive)
+    report_findings(found.findings)
+    if found.findings:
+        complain("`make-mar verify` tells all that is wrong with it")
     if as_json:
         write_json(found.to_dict())
     else:

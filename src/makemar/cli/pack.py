@@ -110,7 +110,12 @@ def pack(
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Make an error of every warning that is left.")
+        bool,
+        typer.Option(
+            "--strict",
+            envvar="MAKEMAR_STRICT",
+            help="Make an error of every warning that is left.",
+        ),
     ] = False,
     archive_format: Annotated[
         FormatName,

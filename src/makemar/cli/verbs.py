@@ -52,6 +52,21 @@ VERBS: Mapping[str, Verb] = {
         attribute="inspect_archive",
         help="Show what an archive says of itself and holds.",
     ),
+    "verify": Verb(
+        module="makemar.cli.verify",
+        attribute="verify",
+        help="Find what would make TorchServe refuse an archive.",
+    ),
+    "diff": Verb(
+        module="makemar.cli.diff",
+        attribute="diff",
+        help="Compare two archives, their weights by tensor.",
+    ),
+    "unpack": Verb(
+        module="makemar.cli.unpack",
+        attribute="unpack",
+        help="Unpack an archive into a new folder, safely.",
+    ),
     "check": Verb(
         module="makemar.cli.check",
         attribute="check",
