@@ -15,7 +15,6 @@ from makemar.archiver.pickle_machine import BadPickle
 __all__ = ["is_compressed", "open_inflated"]
 
 _CHUNK = 1 << 20
-_IN_MEMORY = 16 << 20
 _MOST = 1 << 30
 
 
@@ -69,7 +68,7 @@ def open_inflated(stream: BinaryIO) -> Iterator[BinaryIO]:
     inflaters = [make for magic, make in _KINDS if start.startswith(magic[: len(start)])]
     if not inflaters:
         raise BadPickle("it is compressed with LZ4, which is not looked into")
-    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as inflated:
+    with tempfile.TemporaryFile() as inflated:
         try:
             for part in _inflate(stream, inflaters[0]()):
                 inflated.write(part)
@@ -78,7 +77,7 @@ def open_inflated(stream: BinaryIO) -> Iterator[BinaryIO]:
         except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError) as error:
             raise BadPickle(f"its compression is damaged ({error})") from error
         inflated.seek(0)
-        yield inflated  # type: ignore[misc]
+        yield inflated
 
 
 def _inflate(stream: BinaryIO, inflater: _Inflater) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from makemar.archiver.stored_handler import check_shadows, check_stored_handler
 from makemar.archiver.stored_identity import check_stored_identity
 from makemar.archiver.stored_manifest import StoredManifest, read_manifest
 from makemar.archiver.stored_names import settle_name
+from makemar.archiver.stored_weights import scan_stored_weights
 from makemar.archiver.survey import Survey, survey_archive
 from makemar.configs import check_model_config
 from makemar.errors import Finding, Severity
@@ -24,7 +25,8 @@ def verify_archive(path: Path) -> tuple[Finding, ...]:
 
     Nothing is unpacked, imported or unpickled. An error means that TorchServe 0.12 fails to
     register it or to start its workers, or that it serves something else than was packed; what it
-    lives with is a warning. Raises ArchiveError if the path cannot be read.
+    lives with is a warning; but weights that would run code are an error, too. Raises ArchiveError
+    if the path cannot be read.
     """
     survey = survey_archive(path)
     findings = list(survey.findings)
@@ -34,6 +36,7 @@ def verify_archive(path: Path) -> tuple[Finding, ...]:
             findings = [_relax(found) for found in findings]
         findings += record
         findings += _check_insides(survey)
+        findings += scan_stored_weights(path)
     return tuple(sorted(dict.fromkeys(findings), key=lambda f: f.severity is not Severity.ERROR))
 
 

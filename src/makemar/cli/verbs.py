@@ -67,6 +67,16 @@ VERBS: Mapping[str, Verb] = {
         attribute="unpack",
         help="Unpack an archive into a new folder, safely.",
     ),
+    "sign": Verb(
+        module="makemar.cli.sign",
+        attribute="sign",
+        help="Sign an archive, or make a key to sign with.",
+    ),
+    "sbom": Verb(
+        module="makemar.cli.sbom",
+        attribute="sbom",
+        help="Print an archive's bill of materials (CycloneDX).",
+    ),
     "check": Verb(
         module="makemar.cli.check",
         attribute="check",
