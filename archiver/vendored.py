@@ -61,9 +61,14 @@ def _reach(imports: Iterable[Import], modules: Mapping[str, Path]) -> set[str]:
         parent = name.rpartition(".")[0]
         if parent in modules:
             waiting.append(parent)
-        for found in list_imports(ast.parse(modules[name].read_text(encoding="utf-8"))):
+        for found in _list_own_imports(modules[name]):
             waiting += _targets(found, homes, modules)
     return reached
+
+
+def _list_own_imports(path: Path) -> tuple[Import, ...]:
+    # makemar's own modules use statements alone.
+    return list_imports(ast.parse(path.read_text(encoding="utf-8")), calls=False)
 
 
 def _targets(found: Import, homes: Mapping[str, str], modules: Mapping[str, Path]) -> Iterable[str]:

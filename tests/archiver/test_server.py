@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 
@@ -48,6 +49,13 @@ class Service:
         return [f"{self.helper.word} from a class" for _ in data]
 """,
     "space/deep.py": "",
+    "net.py": """
+import torch
+
+
+class Net(torch.nn.Linear):
+    def __init__(self): super().__init__(2, 2, bias=False)
+""",
     "static/größe.txt": "12",
     "model-config.yaml": "minWorkers: 1\nmaxWorkers: 1\n",
 }
@@ -77,8 +85,25 @@ def server(project: Path, tmp_path_factory: pytest.TempPathFactory):
         patch.setattr(zipfile, "ZIP64_LIMIT", 1_000_000)
         archives.append(pack(project, store, "long", ArchiveFormat.MAR))
     archives.append(pack(project, store, "named", ArchiveFormat.MAR, "lib.service:Service"))
+    archives.append(pack_family(project, store))
     with TorchServe(archives) as running:
         yield running
+
+
+def pack_family(project: Path, store: Path) -> Path:
+    """Pack a network under a handler of makemar, and nothing of one's own but the weights."""
+    import torch
+
+    torch.save({"weight": torch.full((2, 2), 2.0)}, project / "doubled.pt")
+    spec = ArchiveSpec(
+        model_name="family",
+        version="1.0",
+        handler="tensor_handler",
+        serialized_file=Path("doubled.pt"),
+        model_file=Path("net.py"),
+        base=project,
+    )
+    return write_archive(plan_archive(spec), store / "family.mar")
 
 
 def pack(
@@ -105,3 +130,8 @@ def test_torchserve_answers_from_the_archive(server, name):
 def test_torchserve_answers_from_a_class_that_its_loader_alone_cannot_take(server):
     reply = server.inference.predict("named", b"ping")
     assert (reply.status, reply.body) == (200, b"pong from a class")
+
+
+def test_torchserve_answers_from_a_family_of_makemar_by_its_name(server):
+    reply = server.inference.predict("family", b"[1.0, 2.0]")
+    assert (reply.status, json.loads(reply.body)) == (200, [6.0, 6.0])
