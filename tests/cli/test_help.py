@@ -23,6 +23,7 @@ OF_ONE_RUN = {
     "--model-name",
     "--handler",
     "--runtime",
+    "--signature",
 }
 
 

@@ -22,9 +22,9 @@ def sbom(
         bool, typer.Option("--force", "-f", help="Replace a file that is there already.")
     ] = False,
 ) -> None:
-    """Print an archive's bill of materials, in CycloneDX 1.6 JSON.
+    """Print an archive's bill of materials (CycloneDX).
 
-    It has the model, every file with its SHA-256, the Python packages that the requirements file
+    That is JSON of CycloneDX 1.6. It has the model, every file with its SHA-256, the Python packages that the requirements file
     names, and makemar's own handlers. The same archive gives the same bytes. Nothing is run.
     """
     from makemar.archiver import make_sbom, write_text

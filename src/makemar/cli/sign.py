@@ -40,10 +40,10 @@ def sign(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Sign an archive, in a file beside it; the archive stays as it is.
+    """Sign an archive, or make a key to sign with.
 
-    The signature is in the OpenSSF model signing format and covers every member. `make-mar verify
-    --key` checks it. The passphrase of a key comes from MAKEMAR_KEY_PASSPHRASE, or is asked for.
+    The signature is a file beside the archive, which stays as it is. It is in the OpenSSF model
+    signing format and covers every member; `make-mar verify --key` checks it. The passphrase of a key comes from MAKEMAR_KEY_PASSPHRASE, or is asked for.
     """
     if new_key is not None:
         if archive is not None or key is not None or signature is not None:

@@ -25,7 +25,11 @@ def verify(
     ],
     key: Annotated[
         Path | None,
-        typer.Option(metavar="PUBKEY", help="Also check who signed it, with this public key."),
+        typer.Option(
+            metavar="PUBKEY",
+            envvar="MAKEMAR_PUBLIC_KEY",
+            help="Also check who signed it, with this public key.",
+        ),
     ] = None,
     signature: Annotated[
         Path | None, typer.Option(help="File of the signature [default: ARCHIVE.sig].")
