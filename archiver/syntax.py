@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from makemar.errors import Finding, Severity
 
 __all__ = ["Parser", "parse_python"]
 
+# The one that reads the file: it knows no syntax newer than its own.
+_HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 # Parses a file, or returns the finding that says why it cannot be.
 Parser = Callable[[Path], "ast.Module | Finding"]
 
@@ -36,8 +39,8 @@ def _broken(path: Path, message: str, line: int | None) -> Finding:
     return Finding(
         code="syntax-error",
         severity=Severity.ERROR,
-        message=f"not valid Python: {message}",
-        fix="the worker could not import it; correct that line",
+        message=f"not valid Python {_HERE}: {message}",
+        fix="correct that line; if it is newer than the Python that packs, pack with a newer one",
         path=path,
         line=line or None,
     )
