@@ -17,7 +17,6 @@ from makemar.handlers.exchange import (
     take_reply,
 )
 from makemar.handlers.failures import Failed, let_interrupt_through
-from makemar.handlers.memory import words_of
 from makemar.handlers.reply import Reply, error_reply, render
 from makemar.handlers.request import Request
 from makemar.handlers.settings import HandlerSettings
@@ -127,7 +126,7 @@ def _end_if_lost(handler: Stages, outcomes: Sequence[Outcome]) -> None:
     forwards = handler.forwards
     for outcome in outcomes:
         if isinstance(outcome, Failed) and not forwards.lost and is_sticky(outcome.error):
-            forwards.lost = words_of(outcome.error)
+            forwards.lose(outcome.error)
     if forwards.lost and not forwards.ending:
         forwards.ending = True
         end_worker(forwards.lost)
