@@ -10,7 +10,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import requests
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -177,9 +176,11 @@ def test_no_damage_gives_anything_but_findings(sound, tmp_path, name, data):
     verify_archive(path)  # whatever it raises fails the test
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(text=st.one_of(st.text(), st.binary(), st.from_regex(r"\{.*\}")), data=st.data())
-def test_no_manifest_gives_anything_but_findings(tmp_path, text, data):
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50
+)
+@given(text=st.one_of(st.text(), st.binary(), st.from_regex(r"\{.*\}")))
+def test_no_manifest_gives_anything_but_findings(tmp_path, text):
     verify_archive(mar(tmp_path, "m", {"MAR-INF/MANIFEST.json": text, "handler.py": ""}))
 
 
@@ -198,66 +199,3 @@ def test_any_truncation_and_any_flipped_bit_of_the_contents_is_an_error(tmp_path
         flipped[at] ^= 1
         path.write_bytes(flipped)
         assert errors(path), f"flipped at {at}"
-
-
-@pytest.mark.server
-class TestARealServerAgrees:
-    """One TorchServe registers every archive and starts a worker for each."""
-
-    @pytest.fixture(scope="class")
-    def server(self):
-        from makemar.serving import TorchServe
-
-        with TorchServe() as running:
-            yield running
-
-    def register(self, server, path: Path) -> int:
-        """Register an archive of the model store as any client does, and return the status."""
-        query = {"url": path.name, "initial_workers": "1", "synchronous": "true"}
-        reply = requests.post(
-            f"{server.addresses.management}/models",
-            params=query,
-            headers=self.headers(server, "management"),
-            timeout=130,
-        )
-        return reply.status_code
-
-    def headers(self, server, api: str) -> dict[str, str]:
-        from makemar.serving import KeyFile
-
-        return {"Authorization": f"Bearer {getattr(KeyFile.read(server.key_file), api)}"}
-
-    def unregister(self, server, name: str) -> None:
-        """Remove a model; a failed one may have stayed as well."""
-        requests.delete(
-            f"{server.addresses.management}/models/{name}",
-            headers=self.headers(server, "management"),
-            timeout=30,
-        )
-
-    @pytest.mark.parametrize(
-        "case", [case for case in BROKEN if case.server != "absent"], ids=lambda case: case.name
-    )
-    def test_with_each_error(self, server, case: Broken):
-        path = case.make(server.work_dir / "model_store")
-        try:
-            assert errors(path)
-            assert (self.register(server, path) == 200) == (case.server == "loads"), case.reason
-        finally:
-            self.unregister(server, case.name)
-
-    @pytest.mark.parametrize("name", ODD)
-    def test_with_what_only_looks_odd(self, server, name):
-        path = ODD[name](server.work_dir / "model_store", name)
-        try:
-            assert errors(path) == set()
-            assert self.register(server, path) == 200
-            reply = requests.post(
-                f"{server.addresses.inference}/predictions/{name}",
-                data=b"ping",
-                headers=self.headers(server, "inference"),
-                timeout=30,
-            )
-            assert (reply.status_code, reply.text) == (200, "pong")
-        finally:
-            self.unregister(server, name)
