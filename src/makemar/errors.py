@@ -124,7 +124,12 @@ class ConfigError(MakeMarError, ValueError):
 
 
 class ServingError(MakeMarError):
-    """A server or worker did not do what was asked."""
+    """A server or worker did not do what was asked.
+
+    `traceback` has the lines of the worker's own exception, where one was to blame.
+    """
+
+    traceback: tuple[str, ...] = ()
 
 
 class UnreachableError(ServingError):

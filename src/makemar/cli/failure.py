@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import typer
 
-from makemar.errors import Finding, MakeMarError, WorkersFailedError
+from makemar.errors import Finding, MakeMarError, ServingError
 
 __all__ = [
     "EXIT_FAILURE",
@@ -57,7 +57,7 @@ def report(error: BaseException, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error, file=sys.stderr)
-        if isinstance(error, WorkersFailedError) and error.traceback:
+        if isinstance(error, ServingError) and error.traceback:
             typer.echo("\nIn the worker:", err=True)
             for line in error.traceback:
                 typer.echo(one_line(line), err=True)
