@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from makemar.archiver import ArchiveFormat
+from makemar.archiver import ArchiveFormat, check_record
 from makemar.cli.pack import FormatName, Runtime
 from makemar.configs import RUNTIMES
 
@@ -174,6 +174,47 @@ def test_an_archive_that_is_there_is_kept_without_force(make_mar, model: Path) -
     assert target.read_text() == "precious"
     assert make_mar(*FLAGS, "-f", cwd=model).code == 0
     assert zipfile.is_zipfile(target)
+
+
+def test_default_and_zip_store_are_the_same_and_compress_deflates(make_mar, model: Path) -> None:
+    digests = set()
+    for kind in ("default", "zip-store"):
+        assert make_mar(*FLAGS, "--archive-format", kind, "--force", cwd=model).code == 0
+        digests.add(hashlib.sha256((model / "echo.mar").read_bytes()).hexdigest())
+    assert len(digests) == 1
+    stored = make_mar(*FLAGS, "--force", "--json", cwd=model).data
+    deflated = make_mar(*FLAGS, "--force", "--compress", "--json", cwd=model).data
+    assert deflated["size"] < stored["size"]
+    assert deflated["record_sha256"] == stored["record_sha256"]
+    done = make_mar(*FLAGS, "--compress", "--archive-format", "tgz", cwd=model)
+    done.assert_failed("--compress", "leave it out")
+
+
+def test_link_spares_a_directory_the_copy(make_mar, model: Path) -> None:
+    (model / "big.pt").write_bytes(bytes(2 << 20))
+    flags = (*FLAGS, "--serialized-file", "big.pt", "--link")
+    make_mar(*flags, cwd=model).assert_failed("--link", "no-archive")
+    assert make_mar(*flags, "--archive-format", "no-archive", cwd=model).code == 0
+    assert check_record(model / "echo") == ()
+    assert (model / "echo" / "big.pt").read_bytes() == bytes(2 << 20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_in_the_temporary_folder_is_left_alone(
+    make_mar, model: Path, tmp_path: Path, kind: str
+) -> None:
+    # torch-model-archiver deletes $TMPDIR/NAME first, and with it what it wrote there itself.
+    temporary = tmp_path / "temporary"
+    (temporary / "echo").mkdir(parents=True)
+    (temporary / "echo" / "precious").write_text("")
+    flags = (*FLAGS, "--archive-format", kind)
+    env = {"TMPDIR": str(temporary)}
+    assert make_mar(*flags, "--export-path", "out", cwd=model, env=env).code == 0
+    assert [path.name for path in temporary.rglob("*")] == ["echo", "precious"]
+    flags = (*flags, "--model-name", "other", "--export-path", str(temporary))
+    assert make_mar(*flags, cwd=model, env=env).code == 0
+    (made,) = (path for path in temporary.iterdir() if path.name != "echo")
+    assert check_record(made) == ()
 
 
 @pytest.mark.parametrize(
