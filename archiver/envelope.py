@@ -6,11 +6,13 @@ manifest says of it is overwritten.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from makemar.archiver.handler import Handler
 from makemar.archiver.spec import ArchiveSpec
+from makemar.archiver.surface import read_surface
 from makemar.errors import Finding, Severity
 
 __all__ = ["ENVELOPES", "check_envelope"]
@@ -20,11 +22,16 @@ ENVELOPES = {"body": True, "json": True, "kserve": False, "kservev2": False}
 
 
 def check_envelope(
-    spec: ArchiveSpec, handler: Handler, settings: Mapping[str, object], config: Path | None
+    spec: ArchiveSpec,
+    handler: Handler,
+    code: tuple[Path, ast.Module] | None,
+    settings: Mapping[str, object],
+    config: Path | None,
 ) -> Iterator[Finding]:
     """Yield what does not fit the envelope that the spec says its server has; "" is none.
 
-    `settings` are those of the `model-config.yaml` in `config`.
+    `code` is the handler's file and syntax, if there is any, `settings` are those of the
+    `model-config.yaml` in `config`.
     """
     name = spec.target_envelope
     size = settings.get("batchSize")
@@ -46,16 +53,32 @@ def check_envelope(
             config,
             Severity.ERROR,
         )
-    if handler.built_in and handler.entry == "base_handler" and name not in ("body", "json"):
+    bare = handler.built_in and handler.entry == "base_handler"
+    bare = bare or (code is not None and _is_bare(code[1]))
+    if bare and name not in ("body", "json"):
         yield _find(
             "bare-base-handler",
-            "TorchServe's base_handler makes a tensor of the request as it came, and answers 503 "
+            "TorchServe's BaseHandler makes a tensor of the request as it came, and answers 503 "
             "to HTTP requests",
-            "serve with service_envelope=json and say so with target envelope "
-            "(--target-envelope json), or use makemar.tensor_handler",
-            None,
+            "write preprocess, use makemar.tensor_handler, or serve with service_envelope=json "
+            "and say so with target envelope (--target-envelope json)",
+            None if code is None else code[0],
             Severity.WARNING,
         )
+
+
+def _is_bare(tree: ast.Module) -> bool:
+    """Tell whether a class takes requests as TorchServe's BaseHandler does."""
+    surface = read_surface(tree)
+    own = {"handle", "preprocess"}
+    return any(
+        isinstance(base, ast.Name)
+        and base.id in surface.imported
+        and surface.imported[base.id][0].module == "ts.torch_handler.base_handler"
+        and own.isdisjoint(getattr(item, "name", "") for item in cls.body)
+        for cls in surface.definitions.values()
+        for base in cls.bases
+    )
 
 
 def _find(code: str, message: str, fix: str, path: Path | None, severity: Severity) -> Finding:

@@ -72,6 +72,13 @@ def check_identity(spec: ArchiveSpec, handler: Handler | None) -> Iterator[Findi
             message="runtime 'python3' runs whatever python3 the server finds on its PATH",
             fix="write 'python': the interpreter that TorchServe itself runs in",
         )
+    if spec.runtime == "LSP":
+        yield Finding(
+            code="runtime-lsp",
+            severity=Severity.WARNING,
+            message="runtime 'LSP' needs a server with the C++ backend, which no wheel brings",
+            fix="write 'python', or silence this if the server is built with it",
+        )
     if handler is not None and handler.file is not None and handler.python:
         yield from _check_handler_name(handler.file)
 

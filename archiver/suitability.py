@@ -44,12 +44,14 @@ def check_suitability(
         yield from check_model_config(text, path=config)
         settings = read_config(text) or {}
     if handler is not None:
-        yield from check_envelope(spec, handler, settings, config)
+        tree = None if code.handler_file is None else parse(code.handler_file)
+        source = None
+        if isinstance(tree, ast.Module) and code.handler_file is not None:
+            source = (code.handler_file, tree)
+            yield from check_rows(tree, code.handler_file, handler.name, settings)
+        yield from check_envelope(spec, handler, source, settings, config)
         if f"{handler.entry}.py" not in names:  # else that file is the handler
             yield from check_weight_file(spec, handler)
-        tree = None if code.handler_file is None else parse(code.handler_file)
-        if isinstance(tree, ast.Module) and code.handler_file is not None:
-            yield from check_rows(tree, code.handler_file, handler.name, settings)
     yield from _check_target(spec, code, members, parse)
     yield from _check_requirements(spec, code, names)
     yield from check_weight_members(members)

@@ -225,6 +225,12 @@ def test_python3_is_a_warning(project):
     assert errors(project(runtime="python3")) == []
 
 
+def test_the_cpp_backend_is_a_warning(project):
+    spec = project({"libh.so": b"\x7fELF"}, runtime="LSP", handler="libh:H")
+    assert codes(spec) == ["runtime-lsp"]
+    assert errors(spec) == []
+
+
 SHADOWS = [
     "yaml.py",
     "json.py",

@@ -119,6 +119,24 @@ def test_torchserves_base_handler_needs_an_envelope(project, envelope, expected)
     assert codes(spec) == expected
 
 
+BASE = "from ts.torch_handler.base_handler import BaseHandler\n\n\nclass H(BaseHandler):\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "envelope", "expected"),
+    [
+        ("    def postprocess(self, x): ...\n", "", ["bare-base-handler"]),
+        ("    def postprocess(self, x): ...\n", "body", []),
+        ("    def preprocess(self, data): ...\n", "", []),
+        ("    def handle(self, data, context): ...\n", "", []),
+    ],
+)
+def test_so_does_a_subclass_that_leaves_the_requests_as_they_come(
+    project, body, envelope, expected
+):
+    assert codes(project({"handler.py": BASE + body}, target_envelope=envelope)) == expected
+
+
 def test_torchserves_loader_wants_one_class_in_the_model_file_of_a_subclass_too(project):
     handler = "from ts.torch_handler.image_classifier import ImageClassifier\n\n\n"
     files = {"net.py": "class A: ...\n\n\nclass B: ...\n"}
