@@ -123,6 +123,7 @@ _WARNINGS = {
     "missing-requirement": "An imported package that no requirement brings.",
     "nested-archive": "An archive in the archive.",
     "no-record": "The archive has no RECORD to compare with.",
+    "non-ascii-name": "A member's name that a server in the C locale cannot write.",
     "odd-name": "A member's name that not every system can write.",
     "outside-link": "A link of the directory leads out of it.",
     "pickle-import": "A pickle that torch.load refuses by default.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from makemar.archiver.content import Content, ContentKind
@@ -77,15 +77,26 @@ def check_names(contents: Iterable[Content], path: Path) -> Iterator[Finding]:
             yield make_error("duplicate-member", message, path)
         if place in folders:
             yield make_error("file-as-folder", f"{place!r} is a file and a folder", path)
-    yield from _check_case({*files, *folders} - {""}, path)
+    places = sorted({*files, *folders} - {""})
+    yield from _check_case(places, path)
+    yield from _check_ascii(places, path)
 
 
-def _check_case(places: Iterable[str], path: Path) -> Iterator[Finding]:
+def _check_case(places: Sequence[str], path: Path) -> Iterator[Finding]:
     alike: dict[str, list[str]] = {}
-    for place in sorted(places):
+    for place in places:
         alike.setdefault(unicodedata.normalize("NFC", place).casefold(), []).append(place)
     for group in alike.values():
         if len(group) > 1:
             listed = " and ".join(map(repr, group))
             message = f"{listed} are one name on macOS and Windows"
             yield make_warning("case-clash", message, path, fix="rename one")
+
+
+def _check_ascii(places: Sequence[str], path: Path) -> Iterator[Finding]:
+    """TorchServe 0.12: Java writes only ASCII names where the locale is C, as in bare images."""
+    if foreign := [place for place in places if not place.isascii() and is_writable(place)]:
+        more = f" and {len(foreign) - 1} more names are" if len(foreign) > 1 else " is"
+        message = f"{foreign[0]!r}{more} not ASCII; a server in the C locale refuses the archive"
+        fix = "rename it, or start the server with LC_ALL=C.UTF-8"
+        yield make_warning("non-ascii-name", message, path, fix=fix)

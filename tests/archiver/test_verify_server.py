@@ -11,7 +11,7 @@ import pytest
 import requests
 
 sys.path.insert(0, str(Path(__file__).parent))
-from broken_archives import BROKEN, Broken
+from broken_archives import BROKEN, Broken, files, mar
 from odd_archives import ODD
 
 from makemar.archiver import verify_archive
@@ -78,3 +78,13 @@ def test_it_serves_what_only_looks_odd(server, name):
         assert (reply.status_code, reply.text) == (200, "pong")
     finally:
         call(server, "DELETE", f"models/{name}")
+
+
+def test_in_the_c_locale_it_refuses_names_that_are_not_ascii():
+    from makemar.serving import TorchServe
+
+    with TorchServe(environ={"LC_ALL": "C"}) as server:
+        path = mar(store(server), "m", files("m") | {"größe.txt": "12"})
+        assert "non-ascii-name" in {found.code for found in verify_archive(path)}
+        assert not register(server, path)
+        assert register(server, mar(store(server), "plain", files("plain") | {"size.txt": "12"}))
