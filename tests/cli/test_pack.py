@@ -192,8 +192,8 @@ def test_default_and_zip_store_are_the_same_and_compress_deflates(make_mar, mode
 
 def test_link_spares_a_directory_the_copy(make_mar, model: Path) -> None:
     (model / "big.pt").write_bytes(bytes(2 << 20))
-    flags = (*FLAGS, "--serialized-file", "big.pt", "--link")
-    make_mar(*flags, cwd=model).assert_failed("--link", "no-archive")
+    make_mar(*FLAGS, "--link", cwd=model).assert_failed("--link", "no-archive")
+    flags = (*FLAGS, "--extra-files", "big.pt", "--link")
     assert make_mar(*flags, "--archive-format", "no-archive", cwd=model).code == 0
     assert check_record(model / "echo") == ()
     assert (model / "echo" / "big.pt").read_bytes() == bytes(2 << 20)
