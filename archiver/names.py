@@ -60,6 +60,7 @@ def check_member_names(members: Sequence[Member], handler: Handler | None) -> It
                 "choose another name or leave it out",
                 source,
             )
+    yield from _check_ascii(members)
     by_name = {member.name: member for member in members}
     for name, module in find_shadowed(by_name).items():
         yield _error(
@@ -74,6 +75,22 @@ def check_member_names(members: Sequence[Member], handler: Handler | None) -> It
             severity=Severity.WARNING,
             message=f"{handler.entry}.py in the archive beats TorchServe's handler of that name",
             fix=f"write handler = '{handler.entry}.py' if that is meant, else rename the file",
+        )
+
+
+def _check_ascii(members: Sequence[Member]) -> Iterator[Finding]:
+    # TorchServe 0.12: Java writes only ASCII names where the locale is C, as in bare images.
+    foreign = [m for m in members if not m.name.isascii() and is_writable(m.name)]
+    if foreign:
+        source = foreign[0].source
+        more = f" and {len(foreign) - 1} more names are" if len(foreign) > 1 else " is"
+        yield Finding(
+            code="non-ascii-name",
+            severity=Severity.WARNING,
+            message=f"{foreign[0].name!r}{more} not ASCII; a server in the C locale cannot unpack "
+            "the archive",
+            fix="rename it, or start the server with LC_ALL=C.UTF-8",
+            path=source if isinstance(source, Path) else None,
         )
 
 

@@ -385,6 +385,13 @@ def test_a_name_that_nobody_could_read_is_an_error(project, name):
     assert errors(spec) == ["member-name"]
 
 
+def test_names_that_a_server_in_the_c_locale_refuses_are_one_warning(project):
+    spec = project({"tree/größe.txt": "", "tree/π.txt": ""}, extra_files=("tree",))
+    (finding,) = plan_archive(spec).findings
+    assert (finding.code, finding.severity) == ("non-ascii-name", Severity.WARNING)
+    assert "'größe.txt' and 1 more names are" in finding.message
+
+
 def test_everything_that_is_wrong_is_told_at_once_and_nothing_is_written(project, tmp_path):
     spec = project({"handler.py": "x = 1"}, version="all", serialized_file=Path("nope.pth"))
     plan = plan_archive(spec)
