@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,11 +16,16 @@ from makemar.archiver.imports import Import, list_imports
 from makemar.archiver.member import Member
 from makemar.errors import ArchiveError
 
-__all__ = ["list_public_names", "list_vendored"]
+__all__ = ["list_own_imports", "list_public_names", "list_vendored"]
 
 _PACKAGE = "makemar.handlers"
 # What a handler without a visible import of makemar gets: enough to subclass from.
 _DEFAULT = (Import(module=_PACKAGE, names=("BaseHandler",), line=0),)
+_STATEMENT = re.compile(
+    r"^[ \t]*(from makemar[\w.]* import (?:\([^)]*\)|.*)|import makemar.*)$", re.MULTILINE
+)
+# Such a block never runs.
+_TYPE_CHECKING = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t].*\n|\n)+", re.MULTILINE)
 
 
 def list_vendored(imports: Iterable[Import]) -> tuple[Member, ...]:
@@ -61,14 +67,19 @@ def _reach(imports: Iterable[Import], modules: Mapping[str, Path]) -> set[str]:
         parent = name.rpartition(".")[0]
         if parent in modules:
             waiting.append(parent)
-        for found in _list_own_imports(modules[name]):
+        for found in list_own_imports(modules[name].read_text(encoding="utf-8")):
             waiting += _targets(found, homes, modules)
     return reached
 
 
-def _list_own_imports(path: Path) -> tuple[Import, ...]:
-    # makemar's own modules use statements alone.
-    return list_imports(ast.parse(path.read_text(encoding="utf-8")), calls=False)
+def list_own_imports(text: str) -> tuple[Import, ...]:
+    """Return what a module of makemar imports of makemar itself.
+
+    Its statements are found by the way makemar's code is written, for parsing 50 modules whole
+    would be a fifth of the time that a small archive takes.
+    """
+    statements = _STATEMENT.findall(_TYPE_CHECKING.sub("", text))
+    return list_imports(ast.parse("\n".join(statements)), calls=False)
 
 
 def _targets(found: Import, homes: Mapping[str, str], modules: Mapping[str, Path]) -> Iterable[str]:

@@ -1,13 +1,15 @@
 """An archive carries what its handler needs of makemar, and that imports on its own."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from makemar import handlers
-from makemar.archiver.imports import Import
-from makemar.archiver.vendored import list_vendored
+from makemar.archiver.imports import Import, list_imports
+from makemar.archiver.vendored import list_own_imports, list_vendored
 
 FAMILIES = sorted(name for name in handlers.__all__ if name.endswith(("Handler", "er", "Activity")))
 
@@ -21,6 +23,17 @@ def test_the_table_of_homes_tells_the_truth():
     for name, home in handlers._HOMES.items():
         kind = getattr(handlers, name)
         assert kind.__module__ == f"makemar.handlers.{home}", name
+
+
+def test_the_statements_that_are_found_are_those_that_python_parses():
+    files = sorted(Path(handlers.__file__).parent.rglob("*.py"))
+    assert len(files) > 50
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        parsed = list_imports(ast.parse(text))
+        own = {(i.module, i.names) for i in parsed if i.module.partition(".")[0] == "makemar"}
+        assert {(i.module, i.names) for i in list_own_imports(text)} == own, file
+        assert all(i.level == 0 for i in parsed), file
 
 
 @pytest.mark.parametrize("name", FAMILIES)
