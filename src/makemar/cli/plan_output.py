@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from makemar.cli.findings import finding_data
 from makemar.cli.output import write_json, write_table
-from makemar.errors import Finding
 
 if TYPE_CHECKING:
     from makemar.archiver import ArchivePlan
@@ -31,17 +31,6 @@ def print_plan(plan: ArchivePlan, target: Path, *, as_json: bool) -> None:
 def list_findings(plan: ArchivePlan) -> dict[str, object]:
     """Return a plan's findings, and those that are silenced, as JSON has them."""
     return {
-        "findings": [_finding_data(finding) for finding in plan.findings],
-        "silenced": [_finding_data(finding) for finding in plan.silenced],
-    }
-
-
-def _finding_data(finding: Finding) -> dict[str, object]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "message": finding.message,
-        "fix": finding.fix,
-        "path": None if finding.path is None else str(finding.path),
-        "line": finding.line,
+        "findings": [finding_data(finding) for finding in plan.findings],
+        "silenced": [finding_data(finding) for finding in plan.silenced],
     }
