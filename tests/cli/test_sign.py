@@ -3,7 +3,11 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
+import signal
 import stat
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -89,32 +93,66 @@ def test_a_passphrase_comes_from_the_environment(make_mar, signed: Path) -> None
     assert SECRET not in done.out + done.err
 
 
-def test_a_passphrase_is_asked_for_on_a_terminal_and_not_shown(signed: Path) -> None:
-    import sys
+class Terminal:
+    """The program on a terminal of its own, and all that it showed there."""
 
-    program = str(Path(sys.executable).with_name("make-mar"))
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(signed)
-        os.environ.pop("MAKEMAR_KEY_PASSPHRASE", None)
-        os.execv(program, [program, "sign", "--new-key", "asked"])
-    shown = b""
-    for question in (b"Passphrase", b"again"):
-        while question not in shown:
-            shown += os.read(terminal, 1000)
-        os.write(terminal, f"{SECRET}\n".encode())
-    while True:
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.deadline = time.monotonic() + 60
+        self.shown = b""
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            os.environ.pop("MAKEMAR_KEY_PASSPHRASE", None)
+            os.execv(PROGRAM, [str(PROGRAM), *arguments])
+
+    def read(self) -> bytes:
+        """Return what comes next, nothing at the end."""
+        left = self.deadline - time.monotonic()
+        if not select.select([self.descriptor], [], [], max(left, 0))[0]:
+            os.kill(self.pid, signal.SIGKILL)
+            raise TimeoutError(self.shown)
         try:
-            part = os.read(terminal, 1000)
+            part = os.read(self.descriptor, 1000)
         except OSError:  # Linux's end of a terminal
-            break
-        if not part:
-            break
-        shown += part
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    os.close(terminal)
-    assert SECRET.encode() not in shown
+            part = b""
+        self.shown += part
+        return part
+
+    def answer(self, question: bytes, text: str) -> None:
+        """Wait for a question, and until what is typed is neither shown nor thrown away."""
+        while question not in self.shown:
+            assert self.read(), self.shown
+        while termios.tcgetattr(self.descriptor)[3] & termios.ECHO:
+            assert time.monotonic() < self.deadline, self.shown
+        os.write(self.descriptor, f"{text}\n".encode())
+
+    def close(self) -> int:
+        """Read on to the end and return the exit code."""
+        while self.read():
+            pass
+        os.close(self.descriptor)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_a_passphrase_is_asked_for_on_a_terminal_and_not_shown(signed: Path) -> None:
+    terminal = Terminal(signed, "sign", "--new-key", "asked")
+    terminal.answer(b"Passphrase", SECRET)
+    terminal.answer(b"again", SECRET)
+    assert terminal.close() == 0
+    assert SECRET.encode() not in terminal.shown
     assert "ENCRYPTED" in (signed / "asked").read_text()
+    terminal = Terminal(signed, "sign", "echo.mar", "--key", "asked", "--force")
+    terminal.answer(b"Passphrase of asked", SECRET)
+    assert terminal.close() == 0
+    assert SECRET.encode() not in terminal.shown
+
+
+def test_passphrases_that_differ_make_no_key(signed: Path) -> None:
+    terminal = Terminal(signed, "sign", "--new-key", "asked")
+    terminal.answer(b"Passphrase", SECRET)
+    terminal.answer(b"again", "another")
+    assert terminal.close() == 2
+    assert not (signed / "asked").exists()
 
 
 def test_wrong_usage_is_one_line(make_mar, signed: Path) -> None:
