@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +26,40 @@ pytestmark = pytest.mark.server
 pytest.importorskip("model_archiver", reason="torch-model-archiver is not installed")
 
 
+SENT = {
+    **{case.name: case.build for case in BROKEN if case.server != "absent"},
+    **ODD,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether verify has an error, the server registered the archive, and what it answered."""
+
+    error: bool
+    registered: bool
+    reply: str
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[TorchServe]:
+def verdicts() -> dict[str, Verdict]:
+    """Register every archive with one server, two at a time: most start a worker."""
     from makemar.serving import TorchServe
 
-    with TorchServe() as running:
-        yield running
+    with TorchServe() as server, ThreadPoolExecutor(max_workers=2) as pool:
+        return dict(zip(SENT, pool.map(partial(judge, server), SENT), strict=True))
+
+
+def judge(server: TorchServe, name: str) -> Verdict:
+    path = SENT[name](store(server), name)
+    try:
+        registered = register(server, path)
+        reply = ""
+        if registered:
+            reply = call(server, "POST", f"predictions/{name}", api="inference", data=b"ping").text
+        return Verdict(error=has_error(path), registered=registered, reply=reply)
+    finally:
+        call(server, "DELETE", f"models/{name}")
 
 
 def store(server: TorchServe) -> Path:
@@ -57,27 +87,17 @@ def has_error(path: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in BROKEN if case.server != "absent"], ids=lambda case: case.name
+    "case", [case for case in BROKEN if case.name in SENT], ids=lambda case: case.name
 )
-def test_it_agrees_on_a_broken_archive(server, case: Broken):
-    path = case.make(store(server))
-    try:
-        assert has_error(path)
-        assert register(server, path) == (case.server == "loads"), case.reason
-    finally:
-        call(server, "DELETE", f"models/{case.name}")
+def test_it_agrees_on_a_broken_archive(verdicts, case: Broken):
+    verdict = verdicts[case.name]
+    assert verdict.error
+    assert verdict.registered == (case.server == "loads"), case.reason
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_it_serves_what_only_looks_odd(server, name):
-    path = ODD[name](store(server), name)
-    try:
-        assert not has_error(path)
-        assert register(server, path)
-        reply = call(server, "POST", f"predictions/{name}", api="inference", data=b"ping")
-        assert (reply.status_code, reply.text) == (200, "pong")
-    finally:
-        call(server, "DELETE", f"models/{name}")
+def test_it_serves_what_only_looks_odd(verdicts, name):
+    assert verdicts[name] == Verdict(error=False, registered=True, reply="pong")
 
 
 def test_in_the_c_locale_it_refuses_names_that_are_not_ascii():
