@@ -4,8 +4,9 @@ import json
 import os
 import pty
 import select
-import signal
 import stat
+import subprocess
+import sys
 import termios
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 FLAGS = ("--model-name", "echo", "--version", "1.0", "--handler", "handler.py")
+PROGRAM = Path(sys.executable).with_name("make-mar")
 SECRET = "correct horse battery"
 
 
@@ -99,17 +101,24 @@ class Terminal:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.deadline = time.monotonic() + 60
         self.shown = b""
-        self.pid, self.descriptor = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            os.environ.pop("MAKEMAR_KEY_PASSPHRASE", None)
-            os.execv(PROGRAM, [str(PROGRAM), *arguments])
+        self.descriptor, inner = pty.openpty()
+        self.process = subprocess.Popen(
+            [str(PROGRAM), *arguments],
+            cwd=folder,
+            env={k: v for k, v in os.environ.items() if not k.startswith("MAKEMAR_")},
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            # Without the terminal of whoever runs the tests, which it would ask instead.
+            start_new_session=True,
+        )
+        os.close(inner)
 
     def read(self) -> bytes:
         """Return what comes next, nothing at the end."""
         left = self.deadline - time.monotonic()
         if not select.select([self.descriptor], [], [], max(left, 0))[0]:
-            os.kill(self.pid, signal.SIGKILL)
+            self.process.kill()
             raise TimeoutError(self.shown)
         try:
             part = os.read(self.descriptor, 1000)
@@ -131,7 +140,7 @@ class Terminal:
         while self.read():
             pass
         os.close(self.descriptor)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.process.wait(timeout=60)
 
 
 def test_a_passphrase_is_asked_for_on_a_terminal_and_not_shown(signed: Path) -> None:
