@@ -24,8 +24,9 @@ def sbom(
 ) -> None:
     """Print an archive's bill of materials (CycloneDX).
 
-    That is JSON of CycloneDX 1.6. It has the model, every file with its SHA-256, the Python packages that the requirements file
-    names, and makemar's own handlers. The same archive gives the same bytes. Nothing is run.
+    That is JSON of CycloneDX 1.6: the model, every file with its SHA-256, the Python packages
+    that the requirements file names, and makemar's own handlers. The same archive gives the same
+    bytes. Nothing is run.
     """
     from makemar.archiver import make_sbom, write_text
 

@@ -43,7 +43,8 @@ def sign(
     """Sign an archive, or make a key to sign with.
 
     The signature is a file beside the archive, which stays as it is. It is in the OpenSSF model
-    signing format and covers every member; `make-mar verify --key` checks it. The passphrase of a key comes from MAKEMAR_KEY_PASSPHRASE, or is asked for.
+    signing format and covers every member; `make-mar verify --key` checks it. The passphrase of a
+    key comes from MAKEMAR_KEY_PASSPHRASE, or is asked for.
     """
     if new_key is not None:
         if archive is not None or key is not None or signature is not None:
