@@ -79,7 +79,8 @@ _DANGEROUS_MODULES = _names(
 )
 # Names that run code or read pickles, in modules that hold harmless ones as well.
 _DANGEROUS_NAMES = _names(
-    "collections.namedtuple copyreg.add_extension copyreg.constructor copyreg.pickle joblib.load "
+    "bz2.open codecs.open gzip.open io.open lzma.open collections.namedtuple "
+    "copyreg.add_extension copyreg.constructor copyreg.pickle joblib.load "
     "joblib.numpy_pickle.load joblib.numpy_pickle.load_temporary_memmap logging.FileHandler "
     "numpy.fromfile numpy.genfromtxt numpy.load numpy.loadtxt numpy.memmap numpy.save "
     "numpy.savetxt pandas.eval pandas.read_csv pandas.read_pickle torch.classes.load_library "
@@ -136,7 +137,8 @@ def is_dangerous(found: PickleImport) -> bool:
         return found.name not in _PLAIN_BUILTINS and not _is_exception(found.name)
     if any(".".join(parts[:count]) in _DANGEROUS_MODULES for count in range(1, len(parts))):
         return True
-    steps = {part.lstrip("_") for part in parts[1:]}
+    # Of the name alone: a module of a user's own may be called what it likes.
+    steps = {part.lstrip("_") for part in found.name.split(".")}
     return (
         full in _DANGEROUS_NAMES
         or bool(steps & _DANGEROUS_STEPS)

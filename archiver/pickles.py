@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -58,6 +60,9 @@ def _check(stream: BinaryIO, name: str, path: Path | None) -> Iterator[Finding]:
                 yield from _judge(scan, found, place, path)
     except BadPickle as error:
         yield _damaged(name, str(error), path, Severity.ERROR)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        # A member's checksum is known to be wrong only once it has been read.
+        yield _damaged(name, f"the zip is damaged ({error})", path, Severity.ERROR)
 
 
 def _speaks_for_itself(scan: PickleScan, found: FoundPickle) -> bool:

@@ -209,9 +209,12 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-    except OSError as error:
-        path.unlink()
-        raise _unwritable(path, error) from error
+    except BaseException as error:
+        # Half a key would be in the way of the next one: no key is replaced.
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _unwritable(path, error) from error
+        raise
 
 
 def _need_library() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from makemar.archiver.content import Content, ContentKind
 from makemar.archiver.contents import read_contents
+from makemar.archiver.directory_contents import find_top
 from makemar.archiver.pickles import scan_weights
 from makemar.archiver.stored_names import settle_name
 from makemar.errors import ArchiveError, Finding
@@ -25,12 +26,12 @@ def scan_stored_weights(path: Path) -> Iterator[Finding]:
     is looked into, for a zip in a zip cannot be read from its start. Raises ArchiveError if there
     is no room for it.
     """
+    top = find_top(path) if path.is_dir() else None
     for content in read_contents(path):
         if isinstance(content, Content) and _is_weights(content):
             name = settle_name(content.name)
-            file = path / content.name
-            if file.is_file():
-                yield from scan_weights(file, name=name, path=path)
+            if top is not None:
+                yield from scan_weights(top / content.name, name=name, path=path)
             else:
                 yield from _scan(content.chunks, name, path)
 

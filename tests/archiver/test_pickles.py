@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from makemar.archiver import PickleImport, scan_pickle, scan_weights
-from makemar.archiver.pickle_names import _ACCEPTED
+from makemar.archiver.pickle_names import _ACCEPTED, is_dangerous
 from makemar.archiver.pickle_walk import Budget, walk_pickle
 from makemar.errors import Severity
 
@@ -469,3 +469,15 @@ def test_a_large_file_of_torch_is_scanned_at_once(tmp_path):
     start = time.perf_counter()
     assert scan_weights(path) == ()
     assert time.perf_counter() - start < 0.5
+
+
+@pytest.mark.parametrize("name", ["mycompany.system.Net", "a.socket.Net", "eval.net.Model"])
+def test_a_module_may_be_called_what_its_author_likes(name):
+    module, _, attribute = name.rpartition(".")
+    assert not is_dangerous(PickleImport(module=module, name=attribute))
+
+
+@pytest.mark.parametrize("name", ["codecs.open", "gzip.open", "io.open", "models.Net.os.system"])
+def test_what_writes_files_or_reaches_through_is_dangerous(name):
+    module, _, attribute = name.partition(".")
+    assert is_dangerous(PickleImport(module=module, name=attribute))

@@ -3,6 +3,7 @@
 import os
 import pickle
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ from makemar.archiver import (
     ArchiveFormat,
     parse_include,
     plan_archive,
+    scan_weights,
     verify_archive,
     write_archive,
 )
+from makemar.archiver.stored_weights import scan_stored_weights
 from makemar.errors import Severity
 
 
@@ -62,3 +65,26 @@ def test_verify_names_the_weights_that_run_code(pack, tmp_path, archive_format):
     }
     errors = [f for f in verify_archive(path) if f.severity is Severity.ERROR]
     assert {f.path for f in errors} == {path}
+
+
+def test_a_member_is_looked_into_whatever_lies_outside_under_its_name(tmp_path):
+    """Joined to the archive's path, an absolute name would lead out of it."""
+    outside = tmp_path / "outside.pth"
+    torch.save({}, outside)
+    archive = tmp_path / "m.mar"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr(f"/{outside}", pickle.dumps(Attack()))
+        file.writestr("MAR-INF/MANIFEST.json", "{}")
+    assert "unsafe-pickle" in {found.code for found in scan_stored_weights(archive)}
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_weights_whose_record_is_damaged_are_a_finding(tmp_path, compression):
+    weights = tmp_path / "bad.pth"
+    with zipfile.ZipFile(weights, "w", compression) as file:
+        file.writestr("bad/data.pkl", pickle.dumps(list(range(2000)), protocol=2))
+        file.writestr("bad/version", "3")
+    data = bytearray(weights.read_bytes())
+    data[200] ^= 0xFF
+    weights.write_bytes(data)
+    assert [found.code for found in scan_weights(weights)] == ["damaged-pickle"]
