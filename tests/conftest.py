@@ -1,12 +1,15 @@
 """What several rooms test with: real pictures and the real weights of MobileNetV2."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 # Two cores are shared by a JVM, its workers and the tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A shell starts what runs in its background deaf to Ctrl-C, and so would be what the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.server
 
 
 @pytest.fixture(scope="module")
-def archive(mobilenet: Path) -> Path:
+def archive(mobilenet: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = ArchiveSpec(
         model_name="mobilenet",
         version="1.0",
@@ -24,7 +24,8 @@ def archive(mobilenet: Path) -> Path:
         include=(Include(source=Path("index_to_name.json")),),
         base=mobilenet,
     )
-    return write_archive(plan_archive(spec), mobilenet / "mobilenet.mar")
+    # Not beside the weights: other tests pack them there.
+    return write_archive(plan_archive(spec), tmp_path_factory.mktemp("main_job") / "mobilenet.mar")
 
 
 @pytest.fixture(scope="module")

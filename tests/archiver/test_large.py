@@ -111,7 +111,15 @@ def test_a_member_over_4_gib_has_its_sizes_in_front_of_it_and_the_next_one_behin
 
 
 def test_more_members_than_a_short_zip_can_count(store: Path) -> None:
-    plan = plan_archive(ArchiveSpec(model_name="m", version="1", handler="base_handler"))
+    (store / "network.py").write_text("class Network:\n    pass\n")
+    spec = ArchiveSpec(
+        model_name="m",
+        version="1",
+        handler="base_handler",
+        model_file=Path("network.py"),
+        base=store,
+    )
+    plan = plan_archive(spec)
     many = tuple(
         Member(name=f"z/{number}", source=b"", size=0, origin="a test") for number in range(66_000)
     )
